@@ -19,3 +19,7 @@ class BadField(AgentkitError, ValueError):
 
 class ContextFull(AgentkitError):
     """Prompt and answer together would pass the model's context or the cache's byte cap."""
+
+
+class EvalUnavailable(AgentkitError):
+    """The questions of an evaluation cannot be read: package not installed, file missing or a line that is no case."""

@@ -8,6 +8,7 @@ import random
 import re
 import string
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import lru_cache
 
 
@@ -78,7 +79,7 @@ def _filename(rng):
 
 
 def _date(rng):
-    day = _english().date_object().replace(year=rng.randint(1950, 2035))
+    day = date(rng.randint(1950, 2035), 1, 1) + timedelta(days=rng.randrange(365))
     if rng.random() < 0.75:
         return Value(day.isoformat(), day.isoformat())
     return Value(rng.choice([f"{day:%B} {day.day}, {day.year}", f"{day.day} {day:%B} {day.year}"]), day.isoformat())
@@ -147,6 +148,8 @@ def draw(kind: str, rng: random.Random) -> Value:
         return Value("yes", True)
     if name == "date":
         return _date(rng)
+    if name == "expression":
+        return _expression(rng)
     if name == "currency":
         code = rng.choice(list(CURRENCIES))
         return Value(code if rng.random() < 0.7 else CURRENCIES[code], code)
@@ -197,7 +200,6 @@ _TEXT = {
     "hash": lambda r, f, e: "".join(r.choices("0123456789abcdef", k=r.randint(7, 12))),
     "ip": lambda r, f, e: e.ipv4(),
     "version": lambda r, f, e: ".".join(str(r.randint(0, 20)) for _ in range(r.randint(2, 3))),
-    "expression": lambda r, f, e: _expression(r),
     "formula": lambda r, f, e: _formula(r),
     "sql_table": lambda r, f, e: r.choice([e.word() + "s", f"{e.word()}_{e.word()}", syllables(r, 1, 2) + "_log"]),
     "ticker": lambda r, f, e: "".join(r.choices(string.ascii_uppercase, k=r.randint(2, 5))),
@@ -206,17 +208,24 @@ _TEXT = {
 }
 
 
-def _expression(rng):
-    def number():
-        return str(rng.choice([rng.randint(2, 99), rng.randint(100, 9999), round(rng.uniform(0.1, 99), 1)]))
+SPOKEN = {"+": ["plus"], "-": ["minus"], "*": ["times", "multiplied by", "x"], "/": ["divided by", "over"]}
 
-    text = number()
-    for _ in range(rng.choice([1, 1, 1, 2, 2, 3])):
-        space = rng.choice(["", " "])
-        text = f"{text}{space}{rng.choice('+-*/')}{space}{number()}"
-        if rng.random() < 0.25:
-            text = f"({text})"
-    return text
+
+def _expression(rng):
+    """Written with signs and copied, or spoken ("23 times 19") and written with signs in the call."""
+    def number():
+        return str(rng.choice([rng.randint(2, 99), rng.randint(2, 99), rng.randint(100, 9999), round(rng.uniform(0.1, 99), 1)]))
+
+    first, spoken = number(), rng.random() < 0.4
+    said = value = first
+    space = " " if spoken else rng.choice(["", " "])
+    for _ in range(rng.choice([1, 1, 1, 1, 2, 2, 3])):
+        sign, operand = rng.choice("+-*/"), number()
+        word = rng.choice(SPOKEN[sign][:1] * 3 + SPOKEN[sign][1:]) if spoken else sign
+        said, value = f"{said}{space}{word}{space}{operand}", f"{value}{space}{sign}{space}{operand}"
+        if not spoken and rng.random() < 0.25:
+            said = value = f"({value})"
+    return Value(said, value)
 
 
 def _formula(rng):
