@@ -75,7 +75,7 @@ class Report:
         return round(100 * met / total, 1) if total else 0.0
 
     def as_dict(self, failures: bool = False) -> dict[str, Any]:
-        """Plain JSON data: cases, seconds, tokens, `overall` and `kinds` per measure; `failures=True` adds those cases."""
+        """Plain JSON data: cases, seconds, tokens, `overall` and `kinds`; `failures=True` adds the cases missed."""
         data: dict[str, Any] = {
             "eval": self.name,
             "cases": len(self.outcomes),

@@ -36,7 +36,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Case:
-    """One request: the tools in OpenAI's format, the messages as {"role", "content"}, and the calls expected in order."""
+    """One request: tools in OpenAI's format, messages as {"role", "content"}, and the calls expected in order."""
 
     id: str
     kind: str

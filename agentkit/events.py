@@ -1,0 +1,157 @@
+"""The one stream of events: what a run does, as typed values that every view reads.
+
+A run opens `listening(sink)`; whatever happens inside, in any room and any worker that inherits the context, reaches
+the sink through `emit`. Without a listener `emit` costs one lookup. Nothing here prints.
+"""
+
+import contextlib
+import contextvars
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Base of all events; `at` is seconds of the wall clock (Unix time)."""
+
+    at: float = field(default_factory=time.time)
+
+    def as_dict(self) -> dict:
+        """The event as JSON-ready data, its class name under `event`."""
+        return {"event": type(self).__name__, **dataclasses.asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """A run begins: which loop and model, on which question, under which recursion limit (supersteps)."""
+
+    loop: str
+    model: str
+    question: str
+    thread: str | None = None
+    limit: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStarted(Event):
+    """A superstep begins in a node; `step` counts from 1."""
+
+    step: int
+    node: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepEnded(Event):
+    """A superstep ended; `change` is the node's partial update in JSON-ready form."""
+
+    step: int
+    node: str
+    change: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token(Event):
+    """One token: its text, probability (0..1) and entropy (nats) where measured.
+
+    `origin` is "sampled" or "forced"; `channel` is "thought", "answer" or "call".
+    """
+
+    text: str
+    id: int | None = None
+    probability: float | None = None
+    entropy: float | None = None
+    origin: str = "sampled"
+    channel: str = "answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixReuse(Event):
+    """What the prefix cache saved for one model call: token counts, why, and the prefill's seconds."""
+
+    prompt: int
+    reused: int
+    reason: str
+    first_difference: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCalled(Event):
+    """The model asked for a tool; `invalid` says why a malformed call is not run."""
+
+    id: str
+    name: str
+    args: dict
+    invalid: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolReturned(Event):
+    """A tool's result as the model will see it; `status` is "success" or "error"."""
+
+    id: str
+    name: str
+    content: str
+    status: str = "success"
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardVerdict(Event):
+    """A guard looked and decided: `verdict` is "hint", "stop" or "warn"."""
+
+    guard: str
+    verdict: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSaved(Event):
+    """The saver wrote a checkpoint of the thread."""
+
+    thread: str
+    checkpoint: str
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Event):
+    """A run is over: why ("answer", "limit", "guard", "cancel", "malformed", "budget", "clock", "error"), and what it cost."""
+
+    reason: str
+    answer: str
+    usage: dict
+
+
+Sink = Callable[[Event], None]
+_sink: contextvars.ContextVar[Sink | None] = contextvars.ContextVar("agentkit_sink", default=None)
+
+
+def emit(event: Event) -> None:
+    """Hand an event to the run that listens in this context, if any."""
+    if sink := _sink.get():
+        sink(event)
+
+
+def heard() -> bool:
+    """Whether anybody listens; lets a caller skip building events."""
+    return _sink.get() is not None
+
+
+@contextlib.contextmanager
+def listening(sink: Sink) -> Iterator[None]:
+    """Send every event emitted in this context to `sink`, and to the outer listener if there is one."""
+    outer = _sink.get()
+
+    def both(event):
+        sink(event)
+        if outer:
+            outer(event)
+
+    token = _sink.set(both)
+    try:
+        yield
+    finally:
+        _sink.reset(token)
