@@ -68,13 +68,17 @@ class Token(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixReuse(Event):
-    """What the prefix cache saved for one model call: token counts, why, and the prefill's seconds."""
+    """What the prefix cache saved for one model call: token counts, why, and the prefill's seconds.
+
+    `slow_hit`: most of the prompt was reused and the prefill was no faster than a cold one; something is wrong.
+    """
 
     prompt: int
     reused: int
     reason: str
     first_difference: str | None = None
     seconds: float = 0.0
+    slow_hit: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +122,10 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
-    """A run is over: why ("answer", "limit", "guard", "cancel", "malformed", "budget", "clock", "error"), and what it cost."""
+    """A run is over, and what it cost.
+
+    Why: "answer", "limit", "guard", "cancel", "malformed", "budget", "clock", "error", or "interrupt" (it waits for a reply).
+    """
 
     reason: str
     answer: str

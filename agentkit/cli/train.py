@@ -8,6 +8,7 @@ from pathlib import Path
 
 
 def add_parser(commands) -> None:
+    """Add `train` to an argparse subparsers object; parsed arguments carry `run`."""
     parser = commands.add_parser("train", help="train the bundled model's tool-calling adapter (resumable)",
                                  description="Train a LoRA adapter on the dialogues of data/finetune. Ctrl-C saves and stops; the same command goes on.")
     parser.add_argument("what", choices=["tools"])
@@ -22,6 +23,7 @@ def add_parser(commands) -> None:
 
 
 def run(args) -> int:
+    """Carry out a parsed `train` command; returns 0. Raises `AgentkitError` where the extra `train` is not installed."""
     from agentkit.models.blas import use_fast_blas
     from agentkit.models.errors import AgentkitError
 

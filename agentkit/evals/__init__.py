@@ -1,0 +1,1 @@
+"""Measuring models on tool calls: the project's own cases and BFCL."""

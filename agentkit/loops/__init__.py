@@ -1,0 +1,1 @@
+"""What happens next: loops that let a model call tools until it answers."""

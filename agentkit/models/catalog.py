@@ -38,14 +38,26 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry("bundled", None, 4, 0.1, 1, 2, 8192, ("text", "tools"),
-          "SmolLM2-135M with agentkit's tool-calling adapter; works offline on any machine"),
-    Entry("qwen3.5-9b", "mlx-community/Qwen3.5-9B-4bit", 4, 6.0, 16, 16, 262144, ("text", "tools", "thinking", "vision"),
-          "the small one that sees; for a Mac with 16 GB"),
-    Entry("qwen3-14b", "mlx-community/Qwen3-14B-4bit", 4, 8.3, 16, 24, 40960, ("text", "tools", "thinking"),
-          "text only; the usual choice on a Mac with 24 GB"),
-    Entry("qwen3.6-35b", "mlx-community/Qwen3.6-35B-A3B-4bit", 4, 20.4, 24, 36, 262144,
-          ("text", "tools", "thinking", "vision"), "3 of 35 billion weights work on a token: fast for its size"),
+    Entry(
+        name="bundled", repo=None, bits=4, weights_gb=0.1, memory_gb=1, comfortable_gb=2, context=8192,
+        abilities=("text", "tools"),
+        note="SmolLM2-135M with agentkit's tool-calling adapter; works offline on any machine",
+    ),
+    Entry(
+        name="qwen3.5-9b", repo="mlx-community/Qwen3.5-9B-4bit", bits=4, weights_gb=6.0, memory_gb=16,
+        comfortable_gb=16, context=262144, abilities=("text", "tools", "thinking", "vision"),
+        note="the small one that sees; for a Mac with 16 GB",
+    ),
+    Entry(
+        name="qwen3-14b", repo="mlx-community/Qwen3-14B-4bit", bits=4, weights_gb=8.3, memory_gb=16, comfortable_gb=24,
+        context=40960, abilities=("text", "tools", "thinking"),
+        note="text only; the usual choice on a Mac with 24 GB",
+    ),
+    Entry(
+        name="qwen3.6-35b", repo="mlx-community/Qwen3.6-35B-A3B-4bit", bits=4, weights_gb=20.4, memory_gb=24,
+        comfortable_gb=36, context=262144, abilities=("text", "tools", "thinking", "vision"),
+        note="3 of 35 billion weights work on a token: fast for its size",
+    ),
 )
 
 
@@ -61,7 +73,7 @@ def find(name: str) -> Entry | None:
 
 
 def fits(entry: Entry, memory_bytes: int) -> str:
-    """"fits", "tight" (loads, but little is left) or "too large" (loading asks for a confirmation)."""
+    """One of "fits", "tight" (loads, but little is left) or "too large" (loading asks for a confirmation)."""
     # A kernel, a hypervisor or a graphics card keeps a few percent of what is sold as 16 or 24 GB.
     memory = memory_bytes / GIB / 0.95
     if memory < entry.memory_gb:

@@ -258,7 +258,8 @@ class _Call:
         if r.difference is not None:
             cached, now = (self.engine.tokenizer.decode([t]) for t in (r.cached_token, r.prompt_token))
             words = f"token {r.difference}: the cache holds {cached!r}, the prompt has {now!r}"
-        return events.PrefixReuse(prompt=r.prompt, reused=r.reused, reason=r.reason, first_difference=words, seconds=item.seconds)
+        return events.PrefixReuse(prompt=r.prompt, reused=r.reused, reason=r.reason, first_difference=words,
+                                  seconds=item.seconds, slow_hit=item.slow_hit)
 
 
 class _Either:

@@ -39,10 +39,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Prefilled:
-    """The prompt has been read: what was reused, and the seconds it took."""
+    """The prompt has been read: what was reused, the seconds it took, and `slow_hit` where reuse saved no time."""
 
     reuse: Reuse
     seconds: float
+    slow_hit: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Engine:
         self.rewinds = always_rewinds(make_prompt_cache(self.model))
         self.prefix = PrefixCache(max_bytes=cache_bytes or psutil.virtual_memory().total // 8)
         self._grammars: TokenGrammars | None = None
+        self._cold_rate: float | None = None
 
     def release(self) -> None:
         """Drop the model and everything computed with it."""
@@ -158,6 +160,13 @@ class Engine:
                 self.prefix.store(tokens[:stop], copy.deepcopy(cache), CHECKPOINT)
         return cache, reuse
 
+    def slow_hit(self, reuse: Reuse, seconds: float) -> bool:
+        """Whether a prompt that was mostly reused took as long as a cold one; also learns the cold rate."""
+        if reuse.reused < reuse.prompt // 4 and reuse.prompt >= 64:
+            self._cold_rate = reuse.prompt / seconds
+        mostly = reuse.reused > reuse.prompt // 2 and reuse.prompt >= 64
+        return bool(mostly and self._cold_rate and seconds > 0.9 * reuse.prompt / self._cold_rate)
+
     def opens_thought(self, tokens: list[int]) -> bool:
         """Whether this prompt ends inside a thought that the chat template opened."""
         budget = self._budget(GenerationProfile())
@@ -192,7 +201,7 @@ class _Run:
         logits = self._feed(pending + opening)
         mx.eval(logits)
         prefilled = time.perf_counter()
-        yield Prefilled(reuse, prefilled - began)
+        yield Prefilled(reuse, prefilled - began, self.engine.slow_hit(reuse, prefilled - began))
         if opening:
             self.sampler.saw(mx.array(opening))
         yield from self._emit(opening, text)

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
-def load_model(name: str | Path = "bundled", *, profile: GenerationProfile | None = None, confirm: bool = False,
-               kv_bits: int | None = None, memory: int | None = None) -> "BaseChatModel":
+def load_model(
+    name: str | Path = "bundled",
+    *,
+    profile: GenerationProfile | None = None,
+    confirm: bool = False,
+    kv_bits: int | None = None,
+    memory: int | None = None,
+) -> "BaseChatModel":
     """The chat model that `name` stands for, with `profile` as its settings.
 
     `name` is one of: a name of the catalog (`bundled`, `qwen3-14b`, ...), the folder of an MLX model, a hub repository
@@ -40,8 +46,8 @@ def load_model(name: str | Path = "bundled", *, profile: GenerationProfile | Non
         return LocalChatModel.load(folder, name=shown, profile=profile, kv_bits=kv_bits)
     except AgentkitError:
         raise
-    except (ValueError, OSError) as error:
-        # mlx-lm's words for an architecture it does not know or weights that do not match.
+    except (ValueError, TypeError, KeyError, OSError, RuntimeError) as error:
+        # mlx-lm's words for an unknown architecture, an incomplete config, weights that do not match or are damaged.
         raise ModelUnavailable(f"{name} cannot be loaded: {str(error).splitlines()[0] or error!r}") from error
 
 
@@ -80,13 +86,24 @@ def _check_weights(name: str, weights: int, memory: int, confirm: bool) -> None:
 
 def _refuse(name: str, needed_gb: float, memory: int, confirm: bool) -> None:
     if not confirm:
-        raise NotEnoughMemory(f"{name} needs {needed_gb:.3g} GB of memory, this machine has {memory / catalog.GIB:.3g} GB; "
-                              "--yes (in Python: confirm=True) tries anyway")
+        raise NotEnoughMemory(
+            f"{name} needs {needed_gb:.3g} GB of memory, this machine has {memory / catalog.GIB:.3g} GB; "
+            "--yes (in Python: confirm=True) tries anyway"
+        )
 
 
 def _unknown(name: str) -> str:
     names = [entry.name for entry in catalog.entries()]
-    near = difflib.get_close_matches(name.lower(), [*names, *(entry.repo.lower() for entry in catalog.entries() if entry.repo)], 1)
-    hint = f"; did you mean {catalog.find(near[0]).name!r}?" if near else ";"
-    return (f"model {name!r} is unknown{hint} known are {', '.join(names)}, a folder, a hub repository organisation/model, "
-            f"{', '.join(catalog.BACKENDS)}")
+    kind, colon, model = name.partition(":")
+    if colon:
+        near = [
+            f"{kind}:{model}" for kind in difflib.get_close_matches(kind.lower(), ("openai", "anthropic", "ollama"), 1)
+        ]
+    else:
+        repos = [entry.repo.lower() for entry in catalog.entries() if entry.repo]
+        near = [catalog.find(match).name for match in difflib.get_close_matches(name.lower(), names + repos, 1)]
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return (
+        f"model {name!r} is unknown{hint} Known are {', '.join(names)}, a folder, a hub repository organisation/model, "
+        f"{', '.join(catalog.BACKENDS)}"
+    )

@@ -6,6 +6,7 @@ generators (`stream`) and get plain Python values back.
 """
 
 import atexit
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -45,16 +46,16 @@ class Owner:
         items: queue.SimpleQueue = queue.SimpleQueue()
 
         def pump():
+            # Whatever fails, the reader must hear of it: it waits on the queue.
             self._running = cancel
-            generator = work(cancel)
             try:
-                for item in generator:
-                    items.put(item)
+                with contextlib.closing(work(cancel)) as generator:
+                    for item in generator:
+                        items.put(item)
                 items.put(_END)
             except BaseException as error:
                 items.put(error)
             finally:
-                generator.close()
                 self._running = None
 
         self._jobs.put((Future(), pump, ()))

@@ -1,0 +1,1 @@
+"""Acting on the world: one module a family, one registry."""

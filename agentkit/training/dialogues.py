@@ -191,18 +191,22 @@ def _wrap(request: str, rng) -> str:
 
 
 def user(text):
+    """A message of the user."""
     return {"role": "user", "content": text}
 
 
 def said(text):
+    """A message of the assistant without a call."""
     return {"role": "assistant", "content": text}
 
 
 def called(call):
+    """A message of the assistant that holds one call."""
     return {"role": "assistant", "content": "", "tool_calls": [{"function": call}]}
 
 
 def returned(text):
+    """A tool's result."""
     return {"role": "tool", "content": text}
 
 

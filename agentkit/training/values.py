@@ -53,6 +53,7 @@ def _name(rng, real):
 
 
 def words(rng: random.Random, low: int, high: int) -> str:
+    """`low` to `high` English words that make no sense together."""
     return " ".join(_english().words(rng.randint(low, high)))
 
 

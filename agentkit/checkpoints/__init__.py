@@ -1,0 +1,1 @@
+"""A thread's memory: where conversations are kept between runs."""

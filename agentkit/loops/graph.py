@@ -1,0 +1,164 @@
+"""Running a compiled LangGraph as a turn: its supersteps become events, and each of its endings a reason."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, message_to_dict
+from langgraph.errors import GraphRecursionError
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from langgraph.graph.state import CompiledStateGraph
+
+from agentkit.events import CheckpointSaved, StepEnded, StepStarted, emit
+from agentkit.loops.agent import Agent, Turn, answer_of
+from agentkit.loops.history import closed, is_answer
+from agentkit.loops.stop import Cancelled, TurnEnded
+
+
+class GraphAgent(Agent):
+    """An agent whose loop is a graph with `messages` in its state. `last_node` is where a finished turn ends."""
+
+    def __init__(self, loop: str, graph: CompiledStateGraph, last_node: str, *args: Any):
+        super().__init__(*args)
+        self.loop, self.graph, self.last_node = loop, graph, last_node
+
+    def _config(self, turn: Turn) -> dict:
+        # The limit belongs at the top level: LangGraph ignores one inside `configurable` and then allows 10007 steps.
+        config: dict = {"recursion_limit": self.profile.recursion_limit, "callbacks": [turn.narrator]}
+        if self.checkpointer is not None:
+            # A run without a thread leaves nothing behind that another could meet.
+            turn.thread = turn.thread or f"once-{uuid.uuid4().hex}"
+            config["configurable"] = {"thread_id": turn.thread}
+        return config
+
+    def _turn(self, turn: Turn) -> tuple[str, str]:
+        config = self._config(turn)
+        steps = _Steps(turn)
+        options: dict = {"stream_mode": ["tasks", "values"]}
+        if self.checkpointer is not None:
+            # Sync: a superstep counts only once it is on disk, so a killed process loses none that it had shown.
+            options = {"stream_mode": ["tasks", "values", "checkpoints"], "durability": "sync"}
+        stream = self.graph.stream({"messages": self._asked(turn, config)}, config, **options)
+        try:
+            for mode, payload in stream:
+                steps.take(mode, payload)
+                if mode == "values" and turn.cancel.is_set():
+                    raise Cancelled
+        except GraphRecursionError:
+            # LangGraph raises at the limit even if the last allowed step was the answer.
+            if not (turn.messages and is_answer(turn.messages[-1])):
+                raise TurnEnded("limit", _too_large(turn.messages, self.profile.recursion_limit)) from None
+        finally:
+            stream.close()
+            steps.close()
+        if steps.interrupts:
+            return "interrupt", f"The run waits for a reply: {steps.interrupts[0].get('value')}"
+        return answer_of(turn.messages)
+
+    def _asked(self, turn: Turn, config: dict) -> list[BaseMessage]:
+        """The input of the turn: the question, and before it what the thread's history lacks."""
+        question = HumanMessage(turn.question, id=str(uuid.uuid4()))
+        known = self.graph.get_state(config).values.get("messages", []) if self.checkpointer is not None else []
+        valid = closed(known)
+        turn.messages = [*valid, question]
+        unchanged = [id(message) for message in valid] == [id(message) for message in known]
+        return [question] if unchanged else [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.messages]
+
+    def _close(self, turn: Turn, answer: str, reason: str) -> None:
+        # An answer needs nothing after it; an interrupt's open call is what the reply will answer. Without messages the
+        # thread could not even be read, and must not be overwritten.
+        if reason in ("answer", "interrupt") or not turn.messages:
+            return
+        turn.messages = add_messages([], closed(turn.messages, answer, reason))
+        if self.checkpointer is not None:
+            update = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.messages]}
+            self.graph.update_state(self._config(turn), update, as_node=self.last_node)
+
+
+class _Steps:
+    """Turns LangGraph's stream into events: tasks of one node in one superstep are one step."""
+
+    def __init__(self, turn: Turn):
+        self.turn, self.number = turn, 0
+        self.interrupts: list[dict] = []
+        self._open: dict[str, str] = {}  # task id: node
+        self._changes: dict[str, list[tuple[str, dict]]] = {}  # node: its tasks' updates, in the order they began
+        self._finished: list[BaseMessage] = []
+
+    def take(self, mode: str, payload: Any) -> None:
+        if mode == "values":
+            self.turn.messages, self._finished = list(payload.get("messages", [])), []
+        elif mode == "checkpoints":
+            place = payload["config"]["configurable"]
+            emit(CheckpointSaved(thread=place["thread_id"], checkpoint=place["checkpoint_id"], step=payload["metadata"]["step"]))
+        elif "result" in payload or "error" in payload:
+            self._end(payload)
+        else:
+            self._start(payload["id"], payload["name"])
+
+    def _start(self, task: str, node: str) -> None:
+        if not self._open:
+            self.number += 1
+        if node not in self._open.values():
+            self._changes[node] = []
+            emit(StepStarted(step=self.number, node=node))
+        self._open[task] = node
+        self._changes[node].append((task, {}))
+
+    def _end(self, payload: dict) -> None:
+        task, node = payload["id"], payload["name"]
+        if self._open.pop(task, None) is None:
+            return
+        self.interrupts += payload.get("interrupts") or []
+        change = {"error": str(payload["error"])} if payload.get("error") else dict(_plain_writes(payload["result"]))
+        self._finished += [m for m in change.get("messages", []) if isinstance(m, BaseMessage)]
+        self._changes[node] = [(id, change if id == task else old) for id, old in self._changes[node]]
+        if node not in self._open.values():
+            self._tell(node)
+
+    def _tell(self, node: str) -> None:
+        merged: dict = {}
+        for _, change in self._changes.pop(node):
+            for key, value in change.items():
+                merged[key] = merged[key] + value if isinstance(merged.get(key), list) and isinstance(value, list) else value
+        emit(StepEnded(step=self.number, node=node, change={key: _json_ready(value) for key, value in merged.items()}))
+
+    def close(self) -> None:
+        """End the steps that a stop cut off, and keep what their finished tasks gave: tools ran, that is history."""
+        for node in dict.fromkeys(self._open.values()):
+            self._tell(node)
+        self._open.clear()
+        if self._finished:
+            self.turn.messages = add_messages(self.turn.messages, [m for m in self._finished if not isinstance(m, RemoveMessage)])
+
+
+def _plain_writes(result: dict) -> Iterator[tuple[str, Any]]:
+    """State updates by key; LangGraph folds several writes of one task into {"$writes": [...]}."""
+    for key, value in result.items():
+        if isinstance(value, dict) and "$writes" in value:
+            value = [item for write in value["$writes"] for item in (write if isinstance(write, list) else [write])]
+        yield key, value if isinstance(value, list) or key != "messages" else [value]
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, BaseMessage):
+        kept = {key: held for key, held in message_to_dict(value)["data"].items() if held not in (None, "", [], {})}
+        return {"type": value.type, "content": value.content, **_json_ready(kept)}
+    if isinstance(value, dict):
+        return {str(key): _json_ready(held) for key, held in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_json_ready(held) for held in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _too_large(messages: list[BaseMessage], limit: int) -> str:
+    """What the user reads at the limit: what happened so far, and how the task could be split."""
+    done: dict[str, int] = {}
+    start = max((i for i, m in enumerate(messages) if isinstance(m, HumanMessage)), default=0)
+    for message in messages[start:]:
+        for call in message.tool_calls if isinstance(message, AIMessage) else []:
+            done[call["name"]] = done.get(call["name"], 0) + 1
+    used = ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in done.items()) or "no tool"
+    return (f"This task is too large for one turn: {limit} steps were used up ({used}) and there is no answer yet. "
+            "Split it: ask for its first part alone, then for the next on the same thread, or name fewer items at once. "
+            "A higher recursion_limit in the profile allows more steps.")

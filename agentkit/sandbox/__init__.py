@@ -1,0 +1,1 @@
+"""What tools may touch: files of one folder, and the network through one door."""

@@ -1,0 +1,23 @@
+"""For all tests: `@pytest.mark.needs("chromium")` names a system component (agentkit.components) that a test uses."""
+
+import os
+
+import pytest
+
+from agentkit.components import component
+
+pytest_plugins = ["pytester"]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(*names): system components without which the test is skipped, or fails if CI=true")
+
+
+def pytest_runtest_setup(item):
+    for name in [name for mark in item.iter_markers("needs") for name in mark.args]:
+        part = component(name)
+        if part.find() is None:
+            reason = f"{name} is missing ({part.used_by}); to install: {part.install_command()}"
+            if os.environ.get("CI") == "true":
+                pytest.fail(reason, pytrace=False)
+            pytest.skip(reason)
