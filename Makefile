@@ -20,7 +20,8 @@ help: ## List the targets
 
 lab: $(STAMP) ## Open the first lesson in JupyterLab on this machine (the address with its token is printed)
 	@echo; echo "JupyterLab starts; open the address below in a browser. Ctrl-C stops it."
-	@exec env -u JUPYTER_TOKEN JUPYTER_CONFIG_DIR="$(CURDIR)/.jupyter" $(PY) -m jupyterlab --LabApp.default_url=/lab/tree/$(LESSON)
+	@exec env -u JUPYTER_TOKEN JUPYTER_CONFIG_DIR="$(CURDIR)/.jupyter" \
+	  $(PY) -m jupyterlab --LabApp.default_url=/lab/tree/$(LESSON)
 
 test: $(STAMP) ## Run every test: unit tests, lessons (nbval) and lint; as root, installs what they need with apt
 	@$(PY) -m agentkit.cli.main doctor --install || echo "tests that need what is missing will say so"
@@ -46,7 +47,8 @@ $(STAMP): requirements.lock pyproject.toml
 	  echo "Then run make again, or name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || { \
 	  echo "Creating $(VENV) with $$($(PYTHON) --version)"; "$(PYTHON)" -m venv --clear $(VENV); }
-	@echo "Installing the $$(grep -c == requirements.lock) packages of requirements.lock into $(VENV) (at first about 400 MB, 1 to 5 minutes)"
+	@echo "Installing the $$(grep -c == requirements.lock) packages of requirements.lock into $(VENV)" \
+	  "(at first about 400 MB, 1 to 5 minutes)"
 	@$(PY) -m pip install --disable-pip-version-check --no-deps -r requirements.lock || { \
 	  echo "The packages could not be installed: see the error above. They need a network once, and Linux with glibc 2.35"; \
 	  echo "or newer (Debian 12, Ubuntu 22.04) on x86_64 or aarch64, or macOS 14 or newer on Apple silicon."; exit 1; }

@@ -60,7 +60,10 @@ class Component:
         """The exact command that installs it on Debian, or on macOS for `platform` "darwin"."""
         if platform == "darwin":
             return self.macos or "part of macOS"
-        return self.debian if self.debian.startswith("pip ") else f"apt-get install -y --no-install-recommends {self.debian}"
+        return self.debian if self._by_pip() else f"apt-get install -y --no-install-recommends {self.debian}"
+
+    def _by_pip(self) -> bool:
+        return self.debian.startswith("pip ")
 
     def _found(self) -> str | None:
         return next((where for find in self.finders if (where := find())), None)
@@ -140,7 +143,7 @@ def missing_now() -> list[Component]:
 
 def install(parts: list[Component]) -> None:
     """Install these with apt, showing its output. Raises `AgentkitError` with the commands for what it could not."""
-    by_apt = [part for part in parts if not part.debian.startswith("pip ")]
+    by_apt = [part for part in parts if not part._by_pip()]
     left = parts
     if by_apt and sys.platform == "linux" and shutil.which("apt-get") and os.geteuid() == 0:
         apt = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]

@@ -124,7 +124,8 @@ class CheckpointSaved(Event):
 class RunEnded(Event):
     """A run is over, and what it cost.
 
-    Why: "answer", "limit", "guard", "cancel", "malformed", "budget", "clock", "error", or "interrupt" (it waits for a reply).
+    Why: "answer", "limit", "guard", "cancel", "malformed", "budget", "clock", "error", or "interrupt" (it waits for a
+    reply).
     """
 
     reason: str

@@ -10,7 +10,8 @@ pytest_plugins = ["pytester"]
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "needs(*names): system components without which the test is skipped, or fails if CI=true")
+    config.addinivalue_line("markers", "model: asks the live bundled model")
+    config.addinivalue_line("markers", "needs(*names): components it uses; if one is missing: skip, or fail if CI=true")
 
 
 def pytest_runtest_setup(item):

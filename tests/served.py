@@ -14,7 +14,7 @@ def served(answers: dict[str, Callable | bytes | dict | int]) -> Iterator[str]:
     """Serve on 127.0.0.1 and give the base URL.
 
     An answer is a body, JSON-ready data, a status code, or a function of (handler, query) that writes by itself or
-    returns one of these.
+    returns one of these. For a POST the query is the JSON that came.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -31,9 +31,17 @@ def served(answers: dict[str, Callable | bytes | dict | int]) -> Iterator[str]:
             if answer is not None:
                 self.reply(answer)
 
+        def do_POST(self):
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = answers[self.path](self, sent)
+            if answer is not None:
+                self.reply(answer)
+
         def reply(self, answer):
             status = answer if isinstance(answer, int) else 200
-            body = answer if isinstance(answer, bytes) else b"" if isinstance(answer, int) else json.dumps(answer).encode()
+            body = (
+                answer if isinstance(answer, bytes) else b"" if isinstance(answer, int) else json.dumps(answer).encode()
+            )
             self.send_response(status)
             if status in (301, 302):
                 self.send_header("Location", "/elsewhere")

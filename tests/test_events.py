@@ -11,7 +11,11 @@ from agentkit.events import Event, GuardVerdict, Token, emit, heard, listening
 
 
 def _all_kinds():
-    return [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event]
+    return [
+        kind
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+    ]
 
 
 def test_every_event_survives_json():

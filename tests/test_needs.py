@@ -18,7 +18,8 @@ def outcome(pytester, monkeypatch):
     """Runs a test that needs these components under a PATH of one folder, with CI set or not."""
 
     def run(names: str, ci: str = ""):
-        pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text().replace('pytest_plugins = ["pytester"]', ""))
+        conftest = (Path(__file__).parent / "conftest.py").read_text()
+        pytester.makeconftest(conftest.replace('pytest_plugins = ["pytester"]', ""))
         pytester.makepyfile(SUITE.format(names=names))
         monkeypatch.setenv("PATH", str(pytester.path))
         monkeypatch.setenv("CI", ci)
@@ -31,7 +32,8 @@ def outcome(pytester, monkeypatch):
 def test_missing_component_skips_with_the_command(outcome):
     result = outcome("'fonts-thai'")
     result.assert_outcomes(skipped=1)
-    result.stdout.re_match_lines([r".*fonts-thai is missing .*to install: (apt-get install -y --no-install-recommends fonts-thai-tlwg|part of macOS).*"])
+    command = "(apt-get install -y --no-install-recommends fonts-thai-tlwg|part of macOS)"
+    result.stdout.re_match_lines([f".*fonts-thai is missing .*to install: {command}.*"])
 
 
 def test_missing_component_fails_in_ci(outcome):

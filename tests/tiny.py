@@ -14,6 +14,10 @@ TEXT = ["the quick brown fox jumps over the lazy dog " * 3, "user assistant syst
 QWEN3 = {"model_type": "qwen3", "hidden_size": 32, "num_hidden_layers": 3, "intermediate_size": 64, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-6, "rope_theta": 10000, "max_position_embeddings": 2048,
          "tie_word_embeddings": True}
+# As the bundled model, small: see agentkit/models/bundled.py.
+LLAMA = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "rope_theta": 10000, "rope_traditional": True, "max_position_embeddings": 8192,
+         "tie_word_embeddings": True}
 HYBRID = {"model_type": "qwen3_5", "text_config": {
     "model_type": "qwen3_5_text", "hidden_size": 32, "num_hidden_layers": 4, "intermediate_size": 64, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-6, "max_position_embeddings": 2048, "full_attention_interval": 2,

@@ -22,7 +22,7 @@ def data_folder() -> Path:
 
 @contextlib.contextmanager
 def open_threads(path: Path | None = None) -> Iterator["SqliteSaver"]:
-    """The saver of all threads, in `threads.sqlite` of the data folder. Raises AgentkitError where it cannot be kept."""
+    """The saver of all threads, `threads.sqlite` in the data folder. Raises AgentkitError where it cannot be kept."""
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -39,6 +39,8 @@ def open_threads(path: Path | None = None) -> Iterator["SqliteSaver"]:
         saver.setup()
         yield saver
     except sqlite3.DatabaseError as error:
-        raise AgentkitError(f"the threads in {path} cannot be used: {error}; AGENTKIT_DATA names another folder") from None
+        raise AgentkitError(
+            f"the threads in {path} cannot be used: {error}; AGENTKIT_DATA names another folder"
+        ) from None
     finally:
         connection.close()

@@ -1,13 +1,16 @@
 """`agentkit eval`: put the held-out tool-calling set or BFCL to a model; progress on stderr, results on stdout."""
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Callable
 
 from agentkit.evals.bfcl import CATEGORIES, load_questions, score_bfcl
 from agentkit.evals.report import Progress, Report
 from agentkit.evals.tool_calls import KINDS, load_cases, score
+from agentkit.models.catalog import profile_for
 from agentkit.models.errors import BadField
+from agentkit.models.profile import GenerationProfile
 
 DEFAULT_MODEL = "bundled"
 
@@ -24,6 +27,9 @@ def add_parser(subparsers: "argparse._SubParsersAction") -> argparse.ArgumentPar
     for sub in (tools, bfcl):
         sub.add_argument("--model", metavar="M", default=DEFAULT_MODEL, help=f"default {DEFAULT_MODEL}")
         sub.add_argument("--limit", metavar="N", help="only the first N cases")
+        sub.add_argument("--yes", action="store_true", help="load a model that needs more memory than this machine has")
+        sub.add_argument("--profile", metavar="KEY=VALUE", action="append", default=[],
+                         help="a field of the generation profile, like constrained=false (repeatable)")
         sub.add_argument("--json", action="store_true", help="JSON on stdout, with every failed case and its reason")
         sub.set_defaults(run=run)
     return parser
@@ -33,20 +39,21 @@ def run(args: argparse.Namespace) -> int:
     """Carry out a parsed `eval` command; returns the exit code 0. Raises `AgentkitError` for bad input, before any
     model is loaded."""
     limit = _limit(args.limit)
+    profile = GenerationProfile.from_text(args.profile, profile_for(args.model))
     if args.eval_set == "bfcl":
         load_questions(args.category, limit)
-        report = _measured(args.model, lambda model, tick: score_bfcl(model, args.category, limit, tick))
+        report = _measured(args, profile, lambda model, tick: score_bfcl(model, args.category, limit, tick))
     else:
         cases = _cases(args.kind)[:limit]
-        report = _measured(args.model, lambda model, tick: score(model, cases, tick))
+        report = _measured(args, profile, lambda model, tick: score(model, cases, tick))
     if args.json:
-        print(json.dumps({"model": args.model, **report.as_dict(failures=True)}, indent=1, ensure_ascii=False))
+        print(json.dumps({"model": args.model, "profile": dataclasses.asdict(profile), **report.as_dict(failures=True)}, indent=1, ensure_ascii=False))
     else:
         print(f"{report.name}, model {args.model}\n{report.table()}")
     return 0
 
 
-def _measured(name: str, evaluate: Callable[[object, Progress], Report]) -> Report:
+def _measured(args: argparse.Namespace, profile: GenerationProfile, evaluate: Callable[[object, Progress], Report]) -> Report:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -55,8 +62,8 @@ def _measured(name: str, evaluate: Callable[[object, Progress], Report]) -> Repo
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=Console(stderr=True)) as bars:
-        task = bars.add_task(f"loading {name}", total=None)
-        model = load_model(name)
+        task = bars.add_task(f"loading {args.model}", total=None)
+        model = load_model(args.model, profile=profile, confirm=args.yes)
         bars.update(task, description="measuring")
         return evaluate(model, lambda done, total: bars.update(task, completed=done, total=total))
 

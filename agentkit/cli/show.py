@@ -121,8 +121,11 @@ def shortened(text: str) -> str:
 def cost(usage: dict, prompt: int, reused: int) -> str:
     """What a run cost, in one small line; what was not measured is left out."""
     calls = usage["tool_calls"]
-    parts = [f"{usage['prompt_tokens']} + {usage['generated_tokens']} tokens" if usage["generated_tokens"] else "",
-             f"{usage['tokens_per_second']:.1f} tok/s" if usage["tokens_per_second"] else "",
-             f"{100 * reused // prompt} % of the prompts reused" if prompt else "",
-             f"{calls} tool call{'s' * (calls != 1)}" if calls else "", f"{usage['seconds']:.1f} s"]
+    parts = [
+        f"{usage['prompt_tokens']} + {usage['generated_tokens']} tokens" if usage["generated_tokens"] else "",
+        f"{usage['tokens_per_second']:.1f} tok/s" if usage["tokens_per_second"] else "",
+        f"{100 * reused // prompt} % of the prompts reused" if prompt else "",
+        f"{calls} tool call{'s' * (calls != 1)}" if calls else "",
+        f"{usage['seconds']:.1f} s",
+    ]
     return " · ".join(part for part in parts if part)

@@ -82,13 +82,17 @@ class Agent(ABC):
         return self._stream(Turn(question, thread, cancel or threading.Event()))
 
     def _stream(self, turn: Turn) -> Events:
-        events: queue.SimpleQueue[Event | RunResult] = queue.SimpleQueue()
+        events: queue.SimpleQueue[Event | RunResult | BaseException] = queue.SimpleQueue()
         context = contextvars.copy_context()
-        worker = threading.Thread(target=context.run, args=(self._work, turn, events.put), name="agentkit-run", daemon=True)
+        worker = threading.Thread(
+            target=context.run, args=(self._work, turn, events.put), name="agentkit-run", daemon=True
+        )
         worker.start()
         try:
-            while not isinstance(item := events.get(), RunResult):
+            while not isinstance(item := events.get(), RunResult | BaseException):
                 yield item
+            if isinstance(item, BaseException):
+                raise item
             return item
         finally:
             turn.cancel.set()
@@ -101,17 +105,27 @@ class Agent(ABC):
             put(event)
 
         with listening(hear), cancelled_by(turn.cancel):
-            put(self._result(turn))
+            try:
+                put(self._result(turn))
+            except BaseException as problem:  # a listener of the caller's failed; without an end the queue would wait
+                put(problem)
 
     def _result(self, turn: Turn) -> RunResult:
         began, error = time.perf_counter(), None
-        emit(RunStarted(loop=self.loop, model=model_name(self.model), question=turn.question, thread=turn.thread,
-                        limit=self.profile.recursion_limit))
+        emit(
+            RunStarted(
+                loop=self.loop,
+                model=model_name(self.model),
+                question=turn.question,
+                thread=turn.thread,
+                limit=self.profile.recursion_limit,
+            )
+        )
         try:
             reason, answer = self._turn(turn)
         except TurnEnded as end:
             reason, answer = end.reason, str(end)
-        except Exception as problem:
+        except BaseException as problem:
             reason, error = "error", problem
             answer = str(problem) if isinstance(problem, AgentkitError) else f"{type(problem).__name__}: {problem}"
         try:
@@ -119,7 +133,9 @@ class Agent(ABC):
         except Exception as problem:
             # The next question on the thread repairs it again, so what the user waits for is not lost.
             error = error or problem
-        result = RunResult(answer, turn.messages, reason, turn.usage.as_dict(), round(time.perf_counter() - began, 3), error)
+        result = RunResult(
+            answer, turn.messages, reason, turn.usage.as_dict(), round(time.perf_counter() - began, 3), error
+        )
         emit(RunEnded(reason=reason, answer=answer, usage={**result.usage, "seconds": result.seconds}))
         return result
 
@@ -136,8 +152,10 @@ def answer_of(messages: list[BaseMessage]) -> tuple[str, str]:
     """Why a turn ended that ran to its end, and its answer, read from the last message."""
     spoken = next((message for message in reversed(messages) if isinstance(message, AIMessage)), AIMessage(""))
     if spoken.invalid_tool_calls and not spoken.tool_calls:
-        return "malformed", ("The model could not write a well-formed tool call, though it was told what was wrong. "
-                             "Ask in other words, or choose a larger model.")
+        return "malformed", (
+            "The model could not write a well-formed tool call, though it was told what was wrong. "
+            "Ask in other words, or choose a larger model."
+        )
     return "answer", str(messages[-1].text)
 
 

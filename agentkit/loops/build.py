@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 LOOPS = {"lite": "agentkit.loops.lite"}
 
 
-def build_agent(loop: str = "lite", *, model: "BaseChatModel", tools: Sequence["BaseTool"] = (),
-                checkpointer: "BaseCheckpointSaver | None" = None, profile: "GenerationProfile | None" = None) -> "Agent":
+def build_agent(
+    loop: str = "lite",
+    *,
+    model: "BaseChatModel",
+    tools: Sequence["BaseTool"] = (),
+    checkpointer: "BaseCheckpointSaver | None" = None,
+    profile: "GenerationProfile | None" = None,
+) -> "Agent":
     """An agent that answers with `model` and `tools`. `profile` bounds its turns (default: the model's own).
 
     Raises AgentkitError for an unknown loop and BadField for tools of one name.

@@ -29,8 +29,13 @@ def announced(message: AIMessage) -> tuple[AIMessage, list[ToolMessage]]:
         reason = (told[number] if number < len(told) else call).get("error") or "its arguments are not a JSON object"
         call = {**call, "id": call["id"] or f"malformed_{uuid.uuid4().hex[:8]}"}
         name = call["name"] or "unknown"
-        result = ToolMessage(content=f"Error: the call was not run: {_line(reason)}. Write the whole call again, its arguments as one complete JSON object.",
-                             name=name, tool_call_id=call["id"], status="error")
+        result = ToolMessage(
+            content=f"Error: the call was not run: {_line(reason)}. "
+            "Write the whole call again, its arguments as one complete JSON object.",
+            name=name,
+            tool_call_id=call["id"],
+            status="error",
+        )
         events.emit(events.ToolCalled(id=call["id"], name=name, args={"text": call["args"] or ""}, invalid=reason))
         events.emit(events.ToolReturned(id=call["id"], name=name, content=result.content, status="error"))
         fixed.append(call)
@@ -48,17 +53,24 @@ def run_tool(call: dict, execute: Callable[[], ToolMessage]) -> ToolMessage:
         result = or_cancelled(execute)
     except GraphBubbleUp:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a tool that says exit() ends itself, not the run
         if is_invalid_resume(error):
             raise
         result = ToolMessage(content=error_text(error), name=call["name"], tool_call_id=call["id"], status="error")
     if isinstance(result, ToolMessage):
-        events.emit(events.ToolReturned(id=call["id"] or "", name=call["name"], content=str(result.text), status=result.status,
-                                        seconds=round(time.perf_counter() - began, 4)))
+        events.emit(
+            events.ToolReturned(
+                id=call["id"] or "",
+                name=call["name"],
+                content=str(result.text),
+                status=result.status,
+                seconds=round(time.perf_counter() - began, 4),
+            )
+        )
     return result
 
 
-def error_text(error: Exception) -> str:
+def error_text(error: BaseException) -> str:
     """A tool's exception as one line for the model."""
     told = isinstance(error, AgentkitError | ToolException) and str(error)
     return f"Error: {_line(str(error))}" if told else f"Error: {type(error).__name__}: {_line(str(error))}"

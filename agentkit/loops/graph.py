@@ -90,7 +90,11 @@ class _Steps:
             self.turn.messages, self._finished = list(payload.get("messages", [])), []
         elif mode == "checkpoints":
             place = payload["config"]["configurable"]
-            emit(CheckpointSaved(thread=place["thread_id"], checkpoint=place["checkpoint_id"], step=payload["metadata"]["step"]))
+            emit(
+                CheckpointSaved(
+                    thread=place["thread_id"], checkpoint=place["checkpoint_id"], step=payload["metadata"]["step"]
+                )
+            )
         elif "result" in payload or "error" in payload:
             self._end(payload)
         else:
@@ -120,7 +124,9 @@ class _Steps:
         merged: dict = {}
         for _, change in self._changes.pop(node):
             for key, value in change.items():
-                merged[key] = merged[key] + value if isinstance(merged.get(key), list) and isinstance(value, list) else value
+                merged[key] = (
+                    merged[key] + value if isinstance(merged.get(key), list) and isinstance(value, list) else value
+                )
         emit(StepEnded(step=self.number, node=node, change={key: _json_ready(value) for key, value in merged.items()}))
 
     def close(self) -> None:
@@ -129,7 +135,9 @@ class _Steps:
             self._tell(node)
         self._open.clear()
         if self._finished:
-            self.turn.messages = add_messages(self.turn.messages, [m for m in self._finished if not isinstance(m, RemoveMessage)])
+            self.turn.messages = add_messages(
+                self.turn.messages, [m for m in self._finished if not isinstance(m, RemoveMessage)]
+            )
 
 
 def _plain_writes(result: dict) -> Iterator[tuple[str, Any]]:
@@ -158,7 +166,11 @@ def _too_large(messages: list[BaseMessage], limit: int) -> str:
     for message in messages[start:]:
         for call in message.tool_calls if isinstance(message, AIMessage) else []:
             done[call["name"]] = done.get(call["name"], 0) + 1
-    used = ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in done.items()) or "no tool"
-    return (f"This task is too large for one turn: {limit} steps were used up ({used}) and there is no answer yet. "
-            "Split it: ask for its first part alone, then for the next on the same thread, or name fewer items at once. "
-            "A higher recursion_limit in the profile allows more steps.")
+    used = (
+        ", ".join(f"{name} {count} times" if count > 1 else f"{name} once" for name, count in done.items()) or "no tool"
+    )
+    return (
+        f"This task is too large for one turn: {limit} steps were used up ({used}) and there is no answer yet. "
+        "Split it: ask for its first part alone, then for the next on the same thread, or name fewer items at once. "
+        "A higher recursion_limit in the profile allows more steps."
+    )

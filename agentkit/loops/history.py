@@ -43,7 +43,11 @@ def calls_of(message: BaseMessage) -> dict[str, str]:
     """Names of the calls that need a result, by id. A malformed call needs one, too: that is how its error is told."""
     if not isinstance(message, AIMessage):
         return {}
-    return {call["id"]: call["name"] or "unknown" for call in [*message.tool_calls, *message.invalid_tool_calls] if call["id"]}
+    return {
+        call["id"]: call["name"] or "unknown"
+        for call in [*message.tool_calls, *message.invalid_tool_calls]
+        if call["id"]
+    }
 
 
 def _synthetic(waiting: dict[str, str]) -> list[BaseMessage]:

@@ -17,7 +17,7 @@ class RunResult:
     reason: str
     usage: dict
     seconds: float
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class Usage:
@@ -46,6 +46,12 @@ class Usage:
     def as_dict(self) -> dict:
         """JSON-ready; `tokens_per_second` is None where nothing was measured."""
         rate = round(self._timed_tokens / self._seconds, 2) if self._seconds else None
-        return {"model_calls": self.model_calls, "tool_calls": self.tool_calls, "prompt_tokens": self.prompt,
-                "cached_tokens": self.cached, "generated_tokens": self.generated, "thinking_tokens": self.thinking,
-                "tokens_per_second": rate}
+        return {
+            "model_calls": self.model_calls,
+            "tool_calls": self.tool_calls,
+            "prompt_tokens": self.prompt,
+            "cached_tokens": self.cached,
+            "generated_tokens": self.generated,
+            "thinking_tokens": self.thinking,
+            "tokens_per_second": rate,
+        }

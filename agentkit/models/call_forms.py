@@ -52,11 +52,14 @@ class CallForm:
         reads = self._read(block.removeprefix(self.opener), tools)
         if len(reads) == 1:  # the only one: all of the block belongs to it
             reads = [Read(block, reads[0].name, reads[0].args, reads[0].error)]
-        return [Read(r.raw, r.name, r.args, f"{r.error}; write {self.sample}") if r.error else r for r in reads]
+        return [Read(r.raw, r.name, r.args, f"{r.error}; write {self._how(block)}") if r.error else r for r in reads]
 
     def plausible(self, block: str, tools: list[dict] | None) -> bool:
         """Whether a block that was cut off can only have been a call."""
         return True
+
+    def _how(self, block: str) -> str:
+        return self.sample
 
     def _still_open(self, body: str) -> bool:
         return False
@@ -99,6 +102,9 @@ class ToolCallTag(CallForm):
             return len(block)
         # Text behind the last function ends the block without its tag; an incomplete tag is waited for.
         return end if last or starts(block[at:], ("<function=", self.closer)) is False else None
+
+    def _how(self, block: str) -> str:
+        return XML_SAMPLE if block[len(self.opener):].lstrip().startswith("<function=") else self.sample
 
     def _still_open(self, body: str) -> bool:
         return ends_in_string(body)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from agentkit.models.profile import GenerationProfile
+
 GIB = 2**30
 BACKENDS = ("openai:MODEL", "anthropic:MODEL", "ollama:MODEL", "http://host:port/v1[#MODEL]")
 
@@ -19,7 +21,7 @@ class Entry:
 
     `memory_gb` (2^30 bytes, as memory is sold) is the smallest machine it loads on without a confirmation, and from
     `comfortable_gb` on there is room for a long context beside other programs. `abilities` is a subset of text, tools,
-    thinking, vision.
+    thinking, vision. `profile` holds the settings it runs under when none are given.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Entry:
     context: int
     abilities: tuple[str, ...]
     note: str
+    profile: GenerationProfile = GenerationProfile()
 
     def as_dict(self) -> dict:
         """The entry as JSON-ready data."""
@@ -42,6 +45,9 @@ _ENTRIES = (
         name="bundled", repo=None, bits=4, weights_gb=0.1, memory_gb=1, comfortable_gb=2, context=8192,
         abilities=("text", "tools"),
         note="SmolLM2-135M with agentkit's tool-calling adapter; works offline on any machine",
+        # Calls are bound to the tools' schemas: so small a model would misspell a name now and then, and the tokens
+        # that the grammar forces come faster than free ones.
+        profile=GenerationProfile(constrained=True),
     ),
     Entry(
         name="qwen3.5-9b", repo="mlx-community/Qwen3.5-9B-4bit", bits=4, weights_gb=6.0, memory_gb=16,
@@ -64,6 +70,12 @@ _ENTRIES = (
 def entries() -> tuple[Entry, ...]:
     """All models of the catalog, smallest first."""
     return _ENTRIES
+
+
+def profile_for(name: str) -> GenerationProfile:
+    """The settings a model runs under when none are given; the general ones for a name outside the catalog."""
+    entry = find(str(name))
+    return entry.profile if entry else GenerationProfile()
 
 
 def find(name: str) -> Entry | None:

@@ -21,7 +21,7 @@ from agentkit.models.messages import as_dicts
 from agentkit.models.owner import owner
 from agentkit.models.profile import GenerationProfile
 from agentkit.models.stop_text import StopText
-from agentkit.models.tool_calls import ToolCallParser, form_of
+from agentkit.models.tool_calls import CUT, ToolCallParser, form_of
 
 _engines: dict[tuple, Any] = {}
 _loading = threading.Lock()
@@ -225,6 +225,9 @@ class _Call:
         reason = "stop" if self.stop.hit else self.finished.reason
         parser.feed(self.stop.rest())
         self.parsed = parser.close("length" if reason in ("length", "cancel") else "stop")
+        if reason == "cancel":
+            for call in self.parsed.invalid_tool_calls:
+                call["error"] = call["error"].replace(CUT, "cut because the run was stopped")
         yield from sent.rest(self.parsed)
         yield sent.last(self.parsed, self._usage(), self._metadata(reason))
 
@@ -287,6 +290,11 @@ class _Sent:
                 yield _chunk(content=delta.text)
             elif delta.kind == "reasoning":
                 self.reasoning += len(delta.text)
+                yield _chunk(content="", additional_kwargs={"reasoning_content": delta.text})
+            elif delta.kind == "reclassify":
+                # A stray </think>: what was shown as content was a thought. A stream cannot take text back; the message
+                # of `invoke` is right, and whoever shows the stream finds the thought here.
+                self.reasoning, self.content = self.reasoning + len(delta.text), 0
                 yield _chunk(content="", additional_kwargs={"reasoning_content": delta.text})
             elif delta.kind == "call":
                 yield self._call(delta.call)

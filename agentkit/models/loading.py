@@ -23,7 +23,7 @@ def load_model(
     kv_bits: int | None = None,
     memory: int | None = None,
 ) -> "BaseChatModel":
-    """The chat model that `name` stands for, with `profile` as its settings.
+    """The chat model that `name` stands for, with `profile` as its settings (default: the catalog's for it).
 
     `name` is one of: a name of the catalog (`bundled`, `qwen3-14b`, ...), the folder of an MLX model, a hub repository
     `organisation/model`, or a backend: `openai:MODEL`, `anthropic:MODEL`, `ollama:MODEL`, `http://host:port/v1[#MODEL]`.
@@ -33,8 +33,8 @@ def load_model(
     Raises `ModelUnavailable` (unknown, incomplete, no network, optional package or key missing) and, unless `confirm`,
     `NotEnoughMemory`. `memory` is this machine's, in bytes; a test may give another.
     """
-    profile = profile or GenerationProfile()
     name = str(name).strip()
+    profile = profile or catalog.profile_for(name)
     if backends.is_backend(name):
         if kv_bits is not None:
             raise BadField(f"kv_bits is {kv_bits!r}; {name} keeps its own cache, so leave it out")

@@ -23,7 +23,7 @@ class Delta:
 
 @dataclass
 class Parsed:
-    """A whole turn. Calls are dicts with name, args (raw text in invalid ones), id and type; invalid ones have error."""
+    """A whole turn. Calls are dicts: name, args, id, type; invalid ones have their raw text as args, and `error`."""
 
     reasoning: str = ""
     content: str = ""

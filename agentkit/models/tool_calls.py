@@ -166,7 +166,7 @@ class ToolCallParser:
             case State.REASONING | State.CONTENT:
                 self._tell_until(len(self._text))
                 self._state = State.CLOSED
-            case State.CALL_ENDED if not cut:
+            case State.CALL_ENDED if not cut and self._at == len(self._text):
                 for raw, reads in self._waiting:
                     self._tell_calls(raw, reads)
                 self._resume(len(self._text))

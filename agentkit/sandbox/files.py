@@ -36,12 +36,14 @@ def read_any(path: str, most: int) -> bytes:
     try:
         handle = os.open(Path(path).expanduser(), _FLAGS)
     except (OSError, ValueError, RuntimeError) as error:
-        raise FileRefused(_reason(error, path) if isinstance(error, OSError) else f"{path!r} is not a file name") from None
+        raise FileRefused(
+            _reason(error, path) if isinstance(error, OSError) else f"{path!r} is not a file name"
+        ) from None
     return _all_of(handle, path, most)
 
 
 def _all_of(handle: int, path: str, most: int) -> bytes:
-    """Everything in the file, which is closed then. The size it claims is not asked: in /proc it is 0, and it may grow."""
+    """Everything in the file, which is closed then. Its claimed size is not asked: in /proc it is 0; it may grow."""
     parts, total = [], 0
     try:
         mode = os.fstat(handle).st_mode
@@ -84,7 +86,9 @@ def open_inside(folder: Path, path: str, walk: bool = False) -> int:
             return _walk(root, inner)
     except OSError as error:
         if error.errno == errno.EXDEV:
-            raise FileRefused(f"{path} leads out of the workspace {folder}; only files inside it can be opened") from None
+            raise FileRefused(
+                f"{path} leads out of the workspace {folder}; only files inside it can be opened"
+            ) from None
         raise
     finally:
         os.close(root)
@@ -115,8 +119,13 @@ def _openat2(root: int, path: bytes) -> int:
     how = _How(_FLAGS, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     problem = errno.EAGAIN
     for _ in range(1000):
-        handle = syscall(ctypes.c_long(_OPENAT2), ctypes.c_int(root), ctypes.c_char_p(path), ctypes.byref(how),
-                         ctypes.c_size_t(ctypes.sizeof(how)))
+        handle = syscall(
+            ctypes.c_long(_OPENAT2),
+            ctypes.c_int(root),
+            ctypes.c_char_p(path),
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )
         if handle >= 0:
             return handle
         problem = ctypes.get_errno()
@@ -167,9 +176,15 @@ def _link_target(part: bytes, folder: int) -> bytes | None:
 
 
 def _reason(error: OSError, path: str) -> str:
-    known = {errno.ENOENT: "does not exist", errno.ENOTDIR: "does not exist: a part before the last / is no folder",
-             errno.EACCES: "may not be read: permission denied", errno.EPERM: "may not be read: permission denied",
-             errno.ELOOP: "is a chain of links that leads nowhere", errno.ENAMETOOLONG: "is too long for a file name",
-             errno.EISDIR: "is a folder; name a file in it", errno.ENXIO: "is a pipe or a socket, not a file"}
+    known = {
+        errno.ENOENT: "does not exist",
+        errno.ENOTDIR: "does not exist: a part before the last / is no folder",
+        errno.EACCES: "may not be read: permission denied",
+        errno.EPERM: "may not be read: permission denied",
+        errno.ELOOP: "is a chain of links that leads nowhere",
+        errno.ENAMETOOLONG: "is too long for a file name",
+        errno.EISDIR: "is a folder; name a file in it",
+        errno.ENXIO: "is a pipe or a socket, not a file",
+    }
     shown = path if len(path) <= 200 else path[:200] + "…"
     return f"{shown} {known.get(error.errno, f'cannot be read: {error.strerror}')}"

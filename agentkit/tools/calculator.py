@@ -22,8 +22,30 @@ MOST_CHARACTERS, MOST_DIGITS = 500, 1000
 _MOST_BITS = int(MOST_DIGITS * math.log2(10))
 _DIGITS_SHOWN = 15
 _CONSTANTS = {"pi": math.pi, "e": math.e}
-_SIGNS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "⁄": "/", "∕": "/", "−": "-", "–": "-", "—": "-", "﹣": "-",
-                        "^": "**", "²": "**2", "³": "**3", "π": "pi", "٫": ".", "[": "(", "]": ")", "\u00a0": " ", "\u202f": " "})
+_SIGNS = str.maketrans(
+    {
+        "×": "*",
+        "·": "*",
+        "⋅": "*",
+        "∙": "*",
+        "÷": "/",
+        "⁄": "/",
+        "∕": "/",
+        "−": "-",
+        "–": "-",
+        "—": "-",
+        "﹣": "-",
+        "^": "**",
+        "²": "**2",
+        "³": "**3",
+        "π": "pi",
+        "٫": ".",
+        "[": "(",
+        "]": ")",
+        "\u00a0": " ",
+        "\u202f": " ",
+    }
+)
 
 Number = int | float | Fraction
 
@@ -31,7 +53,9 @@ Number = int | float | Fraction
 def calculate(expression: str) -> str:
     """The value of an arithmetic expression as text. Raises ToolFailed that says what to write instead."""
     if len(expression) > MOST_CHARACTERS:
-        raise ToolFailed(f"the expression has {len(expression)} characters, at most {MOST_CHARACTERS} are allowed: calculate it in parts")
+        raise ToolFailed(
+            f"the expression has {len(expression)} characters, allowed are {MOST_CHARACTERS}: calculate it in parts"
+        )
     try:
         return shown(_value(_parsed(expression)))
     except ZeroDivisionError:
@@ -48,7 +72,9 @@ def shown(value: Number) -> str:
         return str(value)
     with localcontext() as context:
         context.prec = _DIGITS_SHOWN
-        number = Decimal(value.numerator) / Decimal(value.denominator) if isinstance(value, Fraction) else +Decimal(value)
+        number = (
+            Decimal(value.numerator) / Decimal(value.denominator) if isinstance(value, Fraction) else +Decimal(value)
+        )
         if not number:
             return "0"
         number = number.normalize()
@@ -158,7 +184,10 @@ def _power(base: Number, exponent: Number) -> Number:
     # Before it is computed: 9**9**9 has 370 million digits.
     size = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
     if size * abs(exponent.numerator) > _MOST_BITS:
-        raise ToolFailed(f"{shown(base)}**{_short(shown(exponent))} has more than {MOST_DIGITS} digits: use a smaller exponent, or {shown(exponent)[:20]}*log({shown(base)[:20]})")
+        raise ToolFailed(
+            f"{shown(base)}**{_short(shown(exponent))} has more than {MOST_DIGITS} digits: "
+            f"use a smaller exponent, or {shown(exponent)[:20]}*log({shown(base)[:20]})"
+        )
     power = Fraction(base) ** exponent.numerator
     return power.numerator if isinstance(base, int) and power.denominator == 1 else power
 
@@ -212,11 +241,30 @@ def _round(x: Number, digits: Number = 0) -> Number:
     return (1 if x >= 0 else -1) * math.floor(abs(Fraction(x)) * scale + Fraction(1, 2)) / scale
 
 
-_OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divide,
-               ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: _power}
-_FUNCTIONS = {"sqrt": (_sqrt, 1, 1), "sin": (_wave(math.sin), 1, 1), "cos": (_wave(math.cos), 1, 1), "tan": (_tan, 1, 1),
-              "log": (_log, 1, 2), "exp": (math.exp, 1, 1), "abs": (abs, 1, 1), "round": (_round, 1, 2), "min": (min, 1, 99),
-              "max": (max, 1, 99), "floor": (math.floor, 1, 1), "ceil": (math.ceil, 1, 1), "factorial": (_factorial, 1, 1)}
+_OPERATIONS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _divide,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_FUNCTIONS = {
+    "sqrt": (_sqrt, 1, 1),
+    "sin": (_wave(math.sin), 1, 1),
+    "cos": (_wave(math.cos), 1, 1),
+    "tan": (_tan, 1, 1),
+    "log": (_log, 1, 2),
+    "exp": (math.exp, 1, 1),
+    "abs": (abs, 1, 1),
+    "round": (_round, 1, 2),
+    "min": (min, 1, 99),
+    "max": (max, 1, 99),
+    "floor": (math.floor, 1, 1),
+    "ceil": (math.ceil, 1, 1),
+    "factorial": (_factorial, 1, 1),
+}
 
 
 def _short(text: str) -> str:

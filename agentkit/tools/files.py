@@ -29,7 +29,7 @@ def read_text(workspace: Path, path: str, start: int = 1, limit: int = 200) -> s
     lines, folded = _lines(text)
     if start > len(lines):
         raise ToolFailed(f"{path} ends at line {len(lines)}: start is {start}")
-    taken = _fitting(lines[start - 1:][:limit])
+    taken = _fitting(lines[start - 1 :][:limit])
     last = start - 1 + len(taken)
     notes = [f"lines {start} to {last} of {len(lines)}"] if len(taken) < len(lines) else []
     if last < len(lines):
@@ -46,7 +46,7 @@ def _lines(text: str) -> tuple[list[str], bool]:
     lines = text.removesuffix("\n").split("\n")
     pieces = []
     for line in lines:
-        pieces += [line[i:i + FOLD] for i in range(0, len(line) or 1, FOLD)]
+        pieces += [line[i : i + FOLD] for i in range(0, len(line) or 1, FOLD)]
         pieces[-1] += "\n"
     return pieces, len(pieces) > len(lines)
 
@@ -63,9 +63,11 @@ def _fitting(lines: list[str]) -> list[str]:
 def read_file_tool(workspace: Path) -> BaseTool:
     """The LangChain tool, for the files of one folder."""
 
-    def read_file(path: Annotated[str, "Path of the file"],
-                  start: Annotated[int, "First line"] = 1,
-                  limit: Annotated[int, "At most this many lines"] = 200) -> str:
+    def read_file(
+        path: Annotated[str, "Path of the file"],
+        start: Annotated[int, "First line"] = 1,
+        limit: Annotated[int, "At most this many lines"] = 200,
+    ) -> str:
         try:
             return read_text(workspace, path, start, limit)
         except FileRefused as error:

@@ -45,24 +45,35 @@ def load(folder: Path) -> Corpus:
     """Read `tools/*.yaml`, `chains.yaml` and `talk.yaml` below `folder`; faulty entries are left out and named."""
     problems, tools = [], []
     for path in sorted((folder / "tools").glob("*.yaml")):
-        raw = _read(path, problems)
-        for entry in (raw or {}).get("tools", []):
+        raw = _read(path, problems) or {}
+        if not isinstance(raw, dict):
+            problems.append(f"{path.name}: needs `family` and `tools`")
+            continue
+        for entry in raw.get("tools", []):
             try:
-                spec = ToolSpec(raw["family"], **{k: v for k, v in entry.items()})
+                spec = ToolSpec(raw["family"], **entry)
                 found = check_tool(spec)
             except (TypeError, KeyError, AttributeError) as error:
-                problems.append(f"{path.name}: {entry.get('names')}: {error!r}")
+                problems.append(f"{path.name}: {entry.get('names') if isinstance(entry, dict) else entry}: {error!r}")
                 continue
             problems += [f"{path.name}: {spec.names[0]}: {line}" for line in found]
             if not found:
                 tools.append(spec)
     chains = []
     for number, chain in enumerate(_read(folder / "chains.yaml", problems) or []):
-        found = check_chain(chain)
+        try:
+            found = check_chain(chain)
+        except (TypeError, KeyError, AttributeError) as error:
+            found = [f"{error!r}"]
         problems += [f"chains.yaml: {number}: {line}" for line in found]
         if not found:
             chains.append(chain)
-    talk = [entry for entry in _read(folder / "talk.yaml", problems) or [] if entry.get("questions") and entry.get("answers")]
+    talk = []
+    for number, entry in enumerate(_read(folder / "talk.yaml", problems) or []):
+        if isinstance(entry, dict) and entry.get("questions") and entry.get("answers"):
+            talk.append(entry)
+        else:
+            problems.append(f"talk.yaml: {number}: needs questions and answers")
     return Corpus(tools, chains, talk, problems)
 
 
@@ -72,7 +83,7 @@ def _read(path: Path, problems: list[str]):
     try:
         return yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        problems.append(f"{path.name}: {str(error).splitlines()}")
+        problems.append(f"{path.name}: {' '.join(str(error).split())}")
         return None
 
 

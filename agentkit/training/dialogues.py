@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from agentkit.training.catalog import HOLE, STRETCH, Corpus, ToolSpec
 from agentkit.training.values import Value, draw, syllables
 
-SHARES = {"call": 0.56, "error": 0.04, "two": 0.11, "talk": 0.12, "missing": 0.17}
-CHAIN_SHARE = 0.25
+SHARES = {"call": 0.52, "error": 0.03, "two": 0.13, "talk": 0.13, "missing": 0.19}
+CHAIN_SHARE = 0.5
 MASK_SHARE = 0.3
+HOUSE_SHARE = 0.12
+BARE_SHARE = 0.05
+FINISHED_SHARE = 0.4
 SYSTEMS = ["You are a careful assistant. Use tools when they help.", "You are a local agent. Be brief.",
            "Answer in one or two sentences. Use a tool if it is needed.", "You are an assistant with access to tools.",
            "Help the user. Think about which tool fits, then call it.", "You work on the user's own machine."]
@@ -212,6 +215,8 @@ def returned(text):
 
 def group(corpus: Corpus, rng: random.Random, dialogues: int = 8) -> Group:
     """Draw one group: 1 to 8 tools, and independent dialogues over them."""
+    if corpus.talk and rng.random() < BARE_SHARE:
+        return bare(corpus, rng, dialogues)
     mask = rng.random() < MASK_SHARE
     count = rng.choice([1, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8])
     families = rng.sample(corpus.tools, min(len(corpus.tools), count + 14))
@@ -219,6 +224,11 @@ def group(corpus: Corpus, rng: random.Random, dialogues: int = 8) -> Group:
     if rng.random() < 0.5:
         family = rng.choice(corpus.tools).family
         families = [spec for spec in corpus.tools if spec.family == family] + families
+    house = [spec for spec in corpus.tools if spec.family == "house"]
+    if house and rng.random() < HOUSE_SHARE:
+        # The workbench's own tools, two or three of them and often nothing else.
+        mask, count = False, max(2, rng.choice([2, 3, 3, 4, 6]))
+        families = rng.sample(house, len(house)) + rng.sample(corpus.tools, count + 10)
     specs: list[ToolSpec] = list({spec.key: spec for spec in families}.values())
     here, absent = specs[:count], [spec for spec in specs[count:]]
     rng.shuffle(here)
@@ -241,6 +251,21 @@ def group(corpus: Corpus, rng: random.Random, dialogues: int = 8) -> Group:
         made.append(dialogue(corpus, tools, absent, rng))
     system = rng.choice(SYSTEMS) if rng.random() < 0.3 else None
     return Group(schemas, system, made)
+
+
+def bare(corpus: Corpus, rng: random.Random, dialogues: int) -> Group:
+    """A group without tools: talk, and small sums that are answered at once, as an assistant without tools would."""
+    made = []
+    while len(made) < dialogues:
+        if rng.random() < 0.25:
+            a, b = rng.randint(2, 60), rng.randint(2, 60)
+            word, value = rng.choice([("plus", a + b), ("minus", a - b), ("times", a * b)])
+            asked = rng.choice([f"What is {a} {word} {b}?", f"{a} {word} {b}?", f"How much is {a} {word} {b}?"])
+            made.append([user(asked), said(f"{a} {word} {b} is {value}.")])
+        else:
+            entry = rng.choice(corpus.talk)
+            made.append([user(rng.choice(entry["questions"])), said(rng.choice(entry["answers"]))])
+    return Group([], None, made)
 
 
 def dialogue(corpus: Corpus, tools: list[Realised], absent: list[ToolSpec], rng: random.Random) -> list[dict]:
@@ -269,7 +294,7 @@ def dialogue(corpus: Corpus, tools: list[Realised], absent: list[ToolSpec], rng:
     messages += [user(first.request), called(first.call)]
     if kind == "error" and first.error:
         return [*messages, returned(first.error[0]), said(first.error[1])]
-    if rng.random() < 0.25:
+    if rng.random() < FINISHED_SHARE:
         messages += [returned(first.result), said(first.answer)]
     return messages
 

@@ -23,7 +23,10 @@ class Value:
 @lru_cache(1)
 def _faker():
     from faker import Faker
+    from faker.providers.address.it_IT import Provider
 
+    # Faker makes this list from a set: unsorted, its order would change with every process.
+    Provider.cities = sorted(Provider.cities)
     return Faker(["en_US", "en_GB", "de_DE", "fr_FR", "es_ES", "it_IT", "nl_NL", "pl_PL", "pt_BR", "sv_SE", "tr_TR"])
 
 
@@ -118,6 +121,15 @@ def _nested(text: str) -> list[str]:
     return [*parts, part]
 
 
+def _limits(kind: str, inside: str | None) -> list[float]:
+    """The two numbers of `low,high`."""
+    try:
+        low, high = map(float, (inside or "").split(","))
+    except ValueError:
+        raise ValueError(f"kind {kind!r}: needs the numbers low,high at the end of its brackets") from None
+    return [low, high]
+
+
 def draw(kind: str, rng: random.Random) -> Value:
     """A fresh value of a kind such as `city`, `int(1,9)`, `choice(a|b)` or `list(person,2,3)`; ValueError if unknown."""
     match = re.fullmatch(r"(\w+)(?:\((.*)\))?", kind.strip(), re.S)
@@ -125,21 +137,22 @@ def draw(kind: str, rng: random.Random) -> Value:
         raise ValueError(f"kind {kind!r}: expected a name, with arguments in brackets")
     name, inside = match.groups()
     fake, english = _faker(), _english()
-    if name == "choice":
+    if name == "choice" and inside:
         picked = rng.choice(inside.split("|")).strip()
         return Value(picked, picked)
     if name == "int":
-        low, high = (int(float(x)) for x in inside.split(","))
+        low, high = (int(limit) for limit in _limits(kind, inside))
         number = rng.randint(low, high)
         return Value(f"{number:,}" if number > 9999 and rng.random() < 0.2 else str(number), number)
     if name == "number":
-        low, high = (float(x) for x in inside.split(","))
+        low, high = _limits(kind, inside)
         # Half of them whole: people say "5 metres" to a tool that takes a float.
         number = round(rng.uniform(low, high), rng.choice([0, 0, 1, 2]))
         number = int(number) if number == int(number) and high >= 2 else (number or round((low + high) / 2, 2))
         return Value(str(number), number)
     if name == "list":
-        inner, low, high = _nested(inside)
+        inner, *limits = _nested(inside or "")
+        low, high = _limits(kind, ",".join(limits))
         items = [draw(inner, rng) for _ in range(rng.randint(int(low), int(high)))]
         said = [item.said for item in items]
         joined = rng.choice([", ".join(said[:-1]) + " and " + said[-1] if len(said) > 1 else said[0], ", ".join(said),

@@ -13,7 +13,8 @@ import pytest
 from agentkit.components import component
 
 ROOT = Path(__file__).parents[2]
-QUIET = ["--no-sandbox", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+QUIET = ["--no-sandbox", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]
 
 
 def address(log: Path, server: subprocess.Popen, seconds: float = 60) -> str:
@@ -34,8 +35,9 @@ def lab(tmp_path_factory):
     environment |= {"HOME": str(tmp_path_factory.mktemp("home")), "CI": "true"}
     stamp = f"{sys.prefix}/.lock-installed"
     with log.open("wb") as out:
-        server = subprocess.Popen(["make", "--old-file", stamp, "lab", f"VENV={sys.prefix}"], cwd=ROOT, env=environment,
-                                  stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        server = subprocess.Popen(
+            ["make", "--old-file", stamp, "lab", f"VENV={sys.prefix}"], cwd=ROOT, env=environment,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         yield address(log, server)
     finally:

@@ -1,79 +1,109 @@
-"""A real HTTP server that speaks the OpenAI chat API and gives prepared answers: the command line needs no MLX then."""
+"""The command line in processes of its own, and a server that speaks the OpenAI chat API: no MLX is needed then."""
 
 import json
 import os
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from tests.served import served
+
 
 def _deltas(answer):
-    """The streamed deltas of one prepared answer: a text, or (tool, arguments as text)."""
+    """The streamed pieces of one prepared answer: a text, or (tool, arguments as JSON text)."""
     if isinstance(answer, str):
-        return [{"content": part} for part in answer.split(" ") for part in (part + " ",)]
+        return [{"content": word + " "} for word in answer.split(" ")], "stop"
     name, args = answer
-    return [{"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": args}}]}]
+    return [
+        {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": args}}]}
+    ], "tool_calls"
 
 
 @pytest.fixture
 def chat_server():
-    """Makes a server from answers, given in order; `server.asked` holds the requests, `server.model` names it to agentkit."""
-    servers = []
+    """Makes a server from answers, given in order, each word `every` seconds after the last.
 
-    def make(*answers, wait: float = 0):
-        queue, asked, go = list(answers), [], threading.Event()
+    `asked` holds the requests, `model` names the server to agentkit.
+    """
+    pytest.importorskip("langchain_openai")
+    open_servers = []
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                pass
+    def make(*answers, every: float = 0):
+        queue, asked = list(answers), []
 
-            def do_GET(self):
-                self._send("application/json", json.dumps({"object": "list", "data": [{"id": "prepared", "object": "model"}]}))
+        def chat(handler, request):
+            asked.append(request)
+            deltas, reason = _deltas(queue.pop(0))
+            choices = [{"delta": delta, "finish_reason": None} for delta in deltas] + [
+                {"delta": {}, "finish_reason": reason}
+            ]
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/event-stream")
+            handler.send_header("Connection", "close")
+            handler.end_headers()
+            handler.close_connection = True
+            for choice in choices:
+                chunk = {
+                    "id": f"x{len(asked)}",
+                    "object": "chat.completion.chunk",
+                    "created": 1,
+                    "model": "prepared",
+                    "choices": [{"index": 0, **choice}],
+                }
+                handler.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                handler.wfile.flush()
+                time.sleep(every)
+            handler.wfile.write(b"data: [DONE]\n\n")
 
-            def do_POST(self):
-                asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                answer, lines = queue.pop(0), []
-                if wait:
-                    go.wait(wait)
-                for delta in [{"role": "assistant", "content": ""}, *_deltas(answer)]:
-                    lines.append({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-                lines.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop" if isinstance(answer, str) else "tool_calls"}]})
-                head = {"id": f"x{len(asked)}", "object": "chat.completion.chunk", "created": 1, "model": "prepared"}
-                self._send("text/event-stream", "".join(f"data: {json.dumps(head | line)}\n\n" for line in lines) + "data: [DONE]\n\n")
-
-            def _send(self, kind, text):
-                body = text.encode()
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        server.asked, server.go = asked, go
-        server.model = f"http://127.0.0.1:{server.server_port}/v1#prepared"
-        servers.append(server)
-        return server
+        server = served({"/v1/chat/completions": chat})
+        open_servers.append(server)
+        return SimpleNamespace(model=f"{server.__enter__()}/v1#prepared", asked=asked)
 
     yield make
-    for server in servers:
-        server.go.set()
-        server.shutdown()
-        server.server_close()
+    for server in open_servers:
+        server.__exit__(None, None, None)
 
 
 @pytest.fixture
-def agentkit(tmp_path):
-    """Runs the command line in a process of its own, in an empty folder, and returns the finished process."""
+def place(tmp_path):
+    """The folder in which the command line runs."""
+    (tmp_path / "place").mkdir()
+    return tmp_path / "place"
 
-    def run(*args, stdin: bytes = b"", **env):
-        made = {**os.environ, "AGENTKIT_DATA": str(tmp_path / "data"), "OPENAI_API_KEY": "none", **env}
-        (tmp_path / "place").mkdir(exist_ok=True)
-        return subprocess.run([sys.executable, "-m", "agentkit.cli.main", *args], input=stdin, capture_output=True,
-                              cwd=tmp_path / "place", env=made, timeout=120)
+
+@pytest.fixture
+def start(tmp_path, place):
+    """Starts `agentkit ...` and returns the process."""
+
+    def run(*args, **options):
+        env = {**os.environ, "AGENTKIT_DATA": str(tmp_path / "data"), **options.pop("env", {})}
+        return subprocess.Popen(
+            [sys.executable, "-m", "agentkit.cli.main", *args],
+            cwd=place,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=options.pop("stdout", subprocess.PIPE),
+            stderr=subprocess.PIPE,
+            **options,
+        )
+
+    return run
+
+
+@pytest.fixture
+def agentkit(start):
+    """Runs `agentkit ...` to its end: code, out, err (text)."""
+
+    def run(*args, stdin: bytes = b"", **options):
+        process = start(*args, **options)
+        guard = threading.Timer(120, process.kill)
+        guard.start()
+        out, err = process.communicate(stdin)
+        guard.cancel()
+        return SimpleNamespace(code=process.returncode, out=out.decode(), err=err.decode())
 
     return run

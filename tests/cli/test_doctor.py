@@ -30,7 +30,8 @@ def test_json_tells_what_is_here(found):
     assert all(found["packages"].values()) and found["torch"] is False
     assert found["blas"]["fast"] and found["blas"]["gflops"] > 0
     assert Path(found["bundled"]["weights"]).is_file() and found["bundled"]["converted"] is None
-    assert {row["name"]: row["needed"] for row in found["components"]} == {p.name: "now" if p.now else "later" for p in COMPONENTS}
+    needed = {row["name"]: row["needed"] for row in found["components"]}
+    assert needed == {part.name: "now" if part.now else "later" for part in COMPONENTS}
 
 
 def test_looking_makes_nothing(tmp_path):
@@ -48,8 +49,9 @@ def test_text_gives_every_install_command_on_one_line(capsys):
 def test_every_component_says_who_uses_it_and_how_to_get_it():
     for part in COMPONENTS:
         assert part.used_by
-        assert part.install_command("linux").startswith(("apt-get install -y --no-install-recommends ", "pip install "))
-        assert part.install_command("darwin").startswith(("brew install ", "pip install ", "xcode-select ", "part of macOS"))
+        linux, macos = part.install_command("linux"), part.install_command("darwin")
+        assert linux.startswith(("apt-get install -y --no-install-recommends ", "pip install "))
+        assert macos.startswith(("brew install ", "pip install ", "xcode-select ", "part of macOS"))
 
 
 def test_unknown_component_names_the_known_ones():
@@ -67,9 +69,10 @@ def program(folder, name, script):
 @pytest.mark.skipif(sys.platform != "linux", reason="on macOS these programs go by other names or are built in")
 class TestDetection:
     def lookup(self, name, folder):
-        code = f"from agentkit.components import component as c; p = c({name!r}); print([p.find(), p.lack(), p.version()])"
-        environment = {**os.environ, "PATH": f"{folder}{os.pathsep}/bin-that-is-not-there"}
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stdout.strip()
+        code = f"from agentkit import components as c; p = c.component({name!r}); print([p.find(), p.lack(), p.version()])"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              env={**os.environ, "PATH": str(folder)})
+        return done.stdout.strip()
 
     def test_version_from_stderr(self, tmp_path):
         path = program(tmp_path, "pdftotext", "echo pdftotext version 22.12.0 >&2; exit 99")
@@ -98,8 +101,8 @@ def test_install_that_cannot_help_ends_with_the_commands(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="asks apt for packages, which takes root")
 def test_install_hands_apt_the_missing_packages(tmp_path):
-    program(tmp_path, "apt-get", f'echo "$DEBIAN_FRONTEND $@" >> {tmp_path}/log\n'
-                                 f'case "$*" in *install*) for p in git chromium; do echo "#!/bin/sh" > {tmp_path}/$p; /bin/chmod +x {tmp_path}/$p; done;; esac')
+    make = f'for p in git chromium; do echo "#!/bin/sh" > {tmp_path}/$p; /bin/chmod +x {tmp_path}/$p; done'
+    program(tmp_path, "apt-get", f'echo "$DEBIAN_FRONTEND $@" >> {tmp_path}/log; case "$*" in *install*) {make};; esac')
     done = doctor("--install", PATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     update, install = (tmp_path / "log").read_text().splitlines()

@@ -11,30 +11,91 @@ from hypothesis import strategies as st
 from agentkit.models.call_forms import FORMS, NO_PARSER
 from agentkit.models.tool_calls import STRAY_CLOSERS, THOUGHT_CLOSERS, THOUGHT_OPENERS, Parsed, ToolCallParser, parse
 
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {
-    "type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}}}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "parameters": {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}},
+        },
+    }
+]
 
 # "#" becomes a word of its own in each use, so that the test can look for it in the result.
 CALLS = [
-    '<tool_call>{"name": "f", "arguments": {"s": "#"}}</tool_call>', '<tool_call>\n{"name": "f", "parameters": {"s": "# </tool_call>"}}\n</tool_call>',
-    '<tool_call>[{"name": "#"}, {"name": "f"}]</tool_call>', '<tool_call>{"name": "f", "arguments": "{\\"s\\": \\"#\\"}"}</tool_call>',
-    '<tool_call>{"name": "#" "}</tool_call>', '<tool_call>```json\n{"name": "#"}\n```</tool_call>',
-    "<tool_call>\n<function=f>\n<parameter=n>\n#\n</parameter>\n</function>\n</tool_call>", "<function=f><parameter=s>#</parameter></function>",
-    "<function=f><parameter=s>#</function>", "<tool_call><function=f>#</function></tool_call>", "<function=#></function>",
-    "<function=f><parameter=s># </parameter> </function> x</parameter></function>", '[TOOL_CALLS][{"name": "f", "arguments": {"s": "#"}}]',
-    '[TOOL_CALLS]f[ARGS]{"s": "#"}', "[TOOL_CALLS]f[ARGS]{#}", '<|tool_call>call:f{s:<|"|>#<|"|>}<tool_call|>', '<|tool_call>call:f{s:"#"}<tool_call|>',
-    "<|tool_call>call:f{s #}<tool_call|>", "<start_function_call>call:f{s:<escape>#<escape>}<end_function_call>", '[f(s="#")]',
-    '```python\n[f(s="#"), f(n=1)]\n```', '<|python_start|>[f(s="#")]<|python_end|>', "[f(s=#)]", '<minimax:tool_call><invoke name="#"></invoke>',
-    '<|python_tag|>{"name": "#"}', "<tool_call>f\n<arg_key>#</arg_key></tool_call>",
+    '<tool_call>{"name": "f", "arguments": {"s": "#"}}</tool_call>',
+    '<tool_call>\n{"name": "f", "parameters": {"s": "# </tool_call>"}}\n</tool_call>',
+    '<tool_call>[{"name": "#"}, {"name": "f"}]</tool_call>',
+    '<tool_call>{"name": "f", "arguments": "{\\"s\\": \\"#\\"}"}</tool_call>',
+    '<tool_call>{"name": "#" "}</tool_call>',
+    '<tool_call>```json\n{"name": "#"}\n```</tool_call>',
+    "<tool_call>\n<function=f>\n<parameter=n>\n#\n</parameter>\n</function>\n</tool_call>",
+    "<function=f><parameter=s>#</parameter></function>",
+    "<function=f><parameter=s>#</function>",
+    "<tool_call><function=f>#</function></tool_call>",
+    "<function=#></function>",
+    "<function=f><parameter=s># </parameter> </function> x</parameter></function>",
+    '[TOOL_CALLS][{"name": "f", "arguments": {"s": "#"}}]',
+    '[TOOL_CALLS]f[ARGS]{"s": "#"}',
+    "[TOOL_CALLS]f[ARGS]{#}",
+    '<|tool_call>call:f{s:<|"|>#<|"|>}<tool_call|>',
+    '<|tool_call>call:f{s:"#"}<tool_call|>',
+    "<|tool_call>call:f{s #}<tool_call|>",
+    "<start_function_call>call:f{s:<escape>#<escape>}<end_function_call>",
+    '[f(s="#")]',
+    '```python\n[f(s="#"), f(n=1)]\n```',
+    '<|python_start|>[f(s="#")]<|python_end|>',
+    "[f(s=#)]",
+    '<minimax:tool_call><invoke name="#"></invoke>',
+    '<|python_tag|>{"name": "#"}',
+    "<tool_call>f\n<arg_key>#</arg_key></tool_call>",
 ]
-TAGS = [*THOUGHT_OPENERS, *THOUGHT_CLOSERS, *STRAY_CLOSERS, *NO_PARSER, "<tool_call>", "<function=", "<function=f>", "[TOOL_CALLS]",
-        "<|tool_call>", "<start_function_call>", "<parameter=s>", "</parameter>", "[ARGS]", "call:"]
-PARTS = ["#", " # ", "\n#\n", "`#`", "`", "```\n", " ", "\n", "<", "[", "{", '"', "}", "]", "\\", "สวัสดี # ครับ", "🙂#", "é́#", "a < b #", "[#](x)"]
+TAGS = [
+    *THOUGHT_OPENERS,
+    *THOUGHT_CLOSERS,
+    *STRAY_CLOSERS,
+    *NO_PARSER,
+    "<tool_call>",
+    "<function=",
+    "<function=f>",
+    "[TOOL_CALLS]",
+    "<|tool_call>",
+    "<start_function_call>",
+    "<parameter=s>",
+    "</parameter>",
+    "[ARGS]",
+    "call:",
+]
+PARTS = [
+    "#",
+    " # ",
+    "\n#\n",
+    "`#`",
+    "`",
+    "```\n",
+    " ",
+    "\n",
+    "<",
+    "[",
+    "{",
+    '"',
+    "}",
+    "]",
+    "\\",
+    "สวัสดี # ครับ",
+    "🙂#",
+    "é́#",
+    "a < b #",
+    "[#](x)",
+]
 
 fragments = st.one_of(
-    st.sampled_from(CALLS), st.sampled_from(TAGS), st.sampled_from(PARTS),
-    st.builds(lambda text, cut: text[:cut % (len(text) + 1)], st.sampled_from(CALLS + TAGS), st.integers(0, 200)),
-    st.text("<>[]{}|/=:\"`'\\ \nabc#ไ🙂", max_size=8))
+    st.sampled_from(CALLS),
+    st.sampled_from(TAGS),
+    st.sampled_from(PARTS),
+    st.builds(lambda text, cut: text[: cut % (len(text) + 1)], st.sampled_from(CALLS + TAGS), st.integers(0, 200)),
+    st.text("<>[]{}|/=:\"`'\\ \nabc#ไ🙂", max_size=8),
+)
 
 
 @st.composite
@@ -45,7 +106,13 @@ def texts(draw):
     return text, re.findall(r"w\d+q", text)
 
 
-options = st.fixed_dictionaries({"form": st.sampled_from(["auto", "auto", *FORMS]), "thinking": st.booleans(), "tools": st.sampled_from([None, TOOLS])})
+options = st.fixed_dictionaries(
+    {
+        "form": st.sampled_from(["auto", "auto", *FORMS]),
+        "thinking": st.booleans(),
+        "tools": st.sampled_from([None, TOOLS]),
+    }
+)
 reasons = st.sampled_from(["stop", "length"])
 
 
@@ -86,13 +153,16 @@ def test_any_chunking_gives_the_same(drawn, cuts, reason, opts):
 @settings(max_examples=600, deadline=None)
 @given(texts(), reasons, options)
 @example(('<tool_call>{"name": "f", "arguments": {"s": "w1q', ["w1q"]), "length", {})
+@example(('<tool_call>{"name": "w1q"}</tool_call><', ["w1q"]), "stop", {"thinking": True})
 @example(("<think>w1q</think>w2q</think>w3q", ["w1q", "w2q", "w3q"]), "stop", {})
 def test_no_character_is_lost(drawn, reason, opts):
     text, words = drawn
     parsed, deltas = stream(text, reason, **opts)
     told = "".join(delta.text for delta in deltas if delta.kind != "reclassify")
     assert only_layout_is_left_out(text, told), (text, told)
-    everything = json.dumps([parsed.reasoning, parsed.content, parsed.tool_calls, parsed.invalid_tool_calls], ensure_ascii=False)
+    everything = json.dumps(
+        [parsed.reasoning, parsed.content, parsed.tool_calls, parsed.invalid_tool_calls], ensure_ascii=False
+    )
     assert [word for word in words if word not in everything] == []
 
 
@@ -113,7 +183,7 @@ def only_layout_is_left_out(text, told):
         return reached
 
     for char in told:
-        places = {place + 1 for place in with_skips(places) if text[place:place + 1] == char}
+        places = {place + 1 for place in with_skips(places) if text[place : place + 1] == char}
     return len(text) in with_skips(places)
 
 
@@ -125,10 +195,10 @@ def test_plain_text_passes_untouched(text):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text("<>/=_abcไ🙂 \n\"\\{}" + "toolcparmefuni", max_size=60), st.sampled_from(["hermes", "qwen3_coder"]))
+@given(st.text('<>/=_abcไ🙂 \n"\\{}' + "toolcparmefuni", max_size=60), st.sampled_from(["hermes", "qwen3_coder"]))
 def test_any_value_comes_back_from_a_call(value, form):
     if form == "hermes":
-        text = f'<tool_call>{json.dumps({"name": "f", "arguments": {"s": value}}, ensure_ascii=False)}</tool_call>'
+        text = f"<tool_call>{json.dumps({'name': 'f', 'arguments': {'s': value}}, ensure_ascii=False)}</tool_call>"
     else:
         text = f"<tool_call>\n<function=f>\n<parameter=s>\n{value}\n</parameter>\n</function>\n</tool_call>"
     for chunks in ([text], list(text)):
@@ -145,8 +215,20 @@ def test_every_character_is_told_at_once_where_it_can_be(text):
     assert all(len(texts) == 1 for char, texts in zip(text, told) if char not in "<[ ")
 
 
-@pytest.mark.parametrize("repeated", ['<tool_call>{', "<tool_call>\n", "<function=f><parameter=s>", "[TOOL_CALLS]f[ARGS]{", "<think>", "<", "`<tool_call>",
-                                      '<tool_call>{"name": "f"}</tool_call> ', '<|tool_call>call:f{s:<|"|>'])
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        "<tool_call>{",
+        "<tool_call>\n",
+        "<function=f><parameter=s>",
+        "[TOOL_CALLS]f[ARGS]{",
+        "<think>",
+        "<",
+        "`<tool_call>",
+        '<tool_call>{"name": "f"}</tool_call> ',
+        '<|tool_call>call:f{s:<|"|>',
+    ],
+)
 @pytest.mark.parametrize("thinking", [True, False])
 def test_a_model_that_repeats_itself_is_parsed_to_the_end(repeated, thinking):
     for reason in ("stop", "length"):

@@ -7,7 +7,7 @@ from pathlib import Path
 MAX_CELLS = 34
 MAX_LINES = 18
 OF_ONE_MACHINE = re.compile(r"(/root/|/home/|/Users/|/tmp/)")
-# A call that makes a live model speak. A cell whose output does not hold its words says so with the tag `stable-output`.
+# A call that makes a live model speak. A cell that shows none of its words says so with the tag `stable-output`.
 ASKS_A_MODEL = re.compile(r"\b(ask|a?invoke|a?stream|generate)\(")
 LOADS_A_MODEL = re.compile(r"\bload_model\(")
 INSTALLS = re.compile(r"^\s*[!%]\s*(pip|conda|uv|apt)", re.MULTILINE)

@@ -17,7 +17,8 @@ def test_lesson_is_in_order(path):
 
 
 def code(source="1 + 1", count=1, outputs=(), tags=()):
-    return {"cell_type": "code", "source": source, "execution_count": count, "outputs": list(outputs), "metadata": {"tags": list(tags)}}
+    return {"cell_type": "code", "source": source, "execution_count": count, "outputs": list(outputs),
+            "metadata": {"tags": list(tags)}}
 
 
 def text(words):
@@ -27,7 +28,7 @@ def text(words):
 ERROR = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
 LOAD = code("model = load_model('bundled')", 1)
 ASK = 'print(model.invoke("Hello").content)'
-PICTURE = {"output_type": "display_data", "data": {"image/png": "AAAA/tmp/AAAA", "text/plain": "<Figure>"}, "metadata": {}}
+PICTURE = {"output_type": "display_data", "data": {"image/png": "AAAA/tmp/AAAA", "text/plain": "<Figure>"}}
 
 BROKEN = {
     "never executed": [code(count=None)],
@@ -53,7 +54,7 @@ SOUND = {
 
 def write(folder, cells, kernel="python3"):
     path = folder / "lesson.ipynb"
-    path.write_text(json.dumps({"cells": cells, "metadata": {"kernelspec": {"name": kernel}}, "nbformat": 4, "nbformat_minor": 5}))
+    path.write_text(json.dumps({"cells": cells, "metadata": {"kernelspec": {"name": kernel}}}))
     return path
 
 

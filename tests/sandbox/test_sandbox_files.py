@@ -50,8 +50,23 @@ def test_links_that_stay_inside_work(read, place):
     assert read(place, "folder/../er/b.txt") == b"b"
 
 
-@pytest.mark.parametrize("path", ["../secret.txt", "deep/../../secret.txt", "out/secret.txt", "link.txt", "deep/far.txt", "absolute.txt",
-                                  "inner.txt", "hop/link.txt", "/etc/passwd", "{space}/../secret.txt", "{space}x/secret.txt", "/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt",
+        "deep/../../secret.txt",
+        "out/secret.txt",
+        "link.txt",
+        "deep/far.txt",
+        "absolute.txt",
+        "inner.txt",
+        "hop/link.txt",
+        "/etc/passwd",
+        "{space}/../secret.txt",
+        "{space}x/secret.txt",
+        "/",
+    ],
+)
 def test_no_way_leads_out(read, place, path):
     (place / "out").symlink_to("..")
     (place / "link.txt").symlink_to("../secret.txt")
@@ -70,11 +85,25 @@ def test_the_workspace_itself_may_be_reached_through_a_link(read, place, tmp_pat
     assert read(tmp_path / "alias", str(place / "a.txt")) == b"a"
 
 
-@pytest.mark.parametrize(("path", "said"), [
-    ("none.txt", "does not exist"), ("deep/none/b.txt", "does not exist"), ("a.txt/b.txt", "does not exist"),
-    ("deep", "is a folder"), (".", "is a folder"), ("deep/..", "is a folder"), ("", "the path is empty"), ("  ", "the path is empty"),
-    ("a\0.txt", "zero byte"), ("x" * 5000, "too long"), ("ring1", "chain of links"), ("pipe", "a pipe"), ("plug", "not a file"), ("\udc00\ud800", "not a file name"),
-])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("none.txt", "does not exist"),
+        ("deep/none/b.txt", "does not exist"),
+        ("a.txt/b.txt", "does not exist"),
+        ("deep", "is a folder"),
+        (".", "is a folder"),
+        ("deep/..", "is a folder"),
+        ("", "the path is empty"),
+        ("  ", "the path is empty"),
+        ("a\0.txt", "zero byte"),
+        ("x" * 5000, "too long"),
+        ("ring1", "chain of links"),
+        ("pipe", "a pipe"),
+        ("plug", "not a file"),
+        ("\udc00\ud800", "not a file name"),
+    ],
+)
 def test_what_cannot_be_read_is_told_in_one_line(read, place, path, said):
     (place / "ring1").symlink_to("ring2")
     (place / "ring2").symlink_to("ring1")
@@ -158,7 +187,12 @@ def test_no_descriptor_is_left_open(read, place):
 
 def test_the_users_own_path_may_lie_anywhere_but_must_be_a_file(place):
     assert read_any(str(place / "deep" / ".." / "a.txt"), MB) == b"a"
-    for path, said in ((str(place), "folder"), ("/dev/zero", "device"), (str(place / "no"), "does not exist"), ("a\0b", "not a file name"),
-                       ("~nobody-of-that-name/x", "not a file name")):
+    for path, said in (
+        (str(place), "folder"),
+        ("/dev/zero", "device"),
+        (str(place / "no"), "does not exist"),
+        ("a\0b", "not a file name"),
+        ("~nobody-of-that-name/x", "not a file name"),
+    ):
         with pytest.raises(FileRefused, match=said):
             read_any(path, MB)

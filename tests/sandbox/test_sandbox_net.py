@@ -21,11 +21,21 @@ def _silent(handler, query):
     time.sleep(2)
 
 
-@pytest.mark.parametrize(("answer", "kind", "said"), [
-    (404, "status", "HTTP 404"), (503, "status", "HTTP 503"), (302, "status", "HTTP 302"), (b"<html>hello", "garbage", "not JSON"),
-    (b"", "garbage", "not JSON"), (b"\xff\xfe\x00\x01", "garbage", "not JSON"), (b" " * 3_000_000, "garbage", "more than 2 MB"),
-    (_cut, "garbage", ""), (_silent, "timeout", "no answer within 0.4 seconds"), (dripping(b" ", 0.05, 100), "timeout", "no complete answer"),
-])
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (404, "status", "HTTP 404"),
+        (503, "status", "HTTP 503"),
+        (302, "status", "HTTP 302"),
+        (b"<html>hello", "garbage", "not JSON"),
+        (b"", "garbage", "not JSON"),
+        (b"\xff\xfe\x00\x01", "garbage", "not JSON"),
+        (b" " * 3_000_000, "garbage", "more than 2 MB"),
+        (_cut, "garbage", ""),
+        (_silent, "timeout", "no answer within 0.4 seconds"),
+        (dripping(b" ", 0.05, 100), "timeout", "no complete answer"),
+    ],
+)
 def test_whatever_a_server_does_it_is_one_error_in_time(answer, kind, said):
     with served({"/x": answer}) as base:
         began = time.monotonic()
@@ -35,7 +45,9 @@ def test_whatever_a_server_does_it_is_one_error_in_time(answer, kind, said):
     assert time.monotonic() - began < 2
 
 
-@pytest.mark.parametrize("url", ["http://no-such-host.invalid/", "http://[broken", "ftp://127.0.0.1/", "http://127.0.0.1:{closed}/"])
+@pytest.mark.parametrize(
+    "url", ["http://no-such-host.invalid/", "http://[broken", "ftp://127.0.0.1/", "http://127.0.0.1:{closed}/"]
+)
 def test_an_address_where_nobody_answers(url):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -14,10 +14,16 @@ from agentkit.sandbox.text import decode
 TEXT = "Žluťoučký kůň, ภาษาไทย, فارسی, 😀\n"
 
 
-@pytest.mark.parametrize(("data", "encoding"), [
-    (TEXT.encode(), "utf-8"), (codecs.BOM_UTF8 + TEXT.encode(), "utf-8"), (TEXT.encode("utf-16"), "utf-16"),
-    (codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"), "utf-16"), (TEXT.encode("utf-32"), "utf-32"),
-])
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (TEXT.encode(), "utf-8"),
+        (codecs.BOM_UTF8 + TEXT.encode(), "utf-8"),
+        (TEXT.encode("utf-16"), "utf-16"),
+        (codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"), "utf-16"),
+        (TEXT.encode("utf-32"), "utf-32"),
+    ],
+)
 def test_marked_and_plain_unicode(data, encoding):
     assert decode(data, "f") == (TEXT, encoding)
 
@@ -37,10 +43,17 @@ def test_line_ends_become_newlines():
     assert decode(b"a\r\nb\rc\n", "f")[0] == "a\nb\nc\n"
 
 
-@pytest.mark.parametrize(("data", "said"), [
-    (b"\x89PNG\r\n\x1a\n....", "PNG image"), (b"%PDF-1.7 plain text follows", "PDF"), (gzip.compress(b"x"), "gzip"), (b"text\0text", "binary file of 9 bytes"),
-    (codecs.BOM_UTF16_LE + b"\x00\xd8\x41", "binary"), (bytes(b for b in random.Random(1).randbytes(4000) if b), "binary"),
-])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x89PNG\r\n\x1a\n....", "PNG image"),
+        (b"%PDF-1.7 plain text follows", "PDF"),
+        (gzip.compress(b"x"), "gzip"),
+        (b"text\0text", "binary file of 9 bytes"),
+        (codecs.BOM_UTF16_LE + b"\x00\xd8\x41", "binary"),
+        (bytes(b for b in random.Random(1).randbytes(4000) if b), "binary"),
+    ],
+)
 def test_what_is_no_text_is_refused(data, said):
     with pytest.raises(FileRefused, match=said):
         decode(data, "f")

@@ -19,7 +19,7 @@ def _all_of(folder, path, limit=200):
         text = read_text(folder, path, start, limit)
         note = NOTE.search(text)
         assert len(text) <= MOST_CHARACTERS + 200
-        parts.append(text[:note.start()] if note else text)
+        parts.append(text[: note.start()] if note else text)
         more = note and re.search(r"to go on: start=(\d+)", note[1])
         if not more:
             return parts
@@ -36,12 +36,22 @@ def test_a_stretch_says_where_it_lies(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 501)))
     tool = read_file_tool(tmp_path)
     assert tool.invoke({"path": "a.txt", "start": 499}) == "line 499\nline 500\n[lines 499 to 500 of 500]"
-    assert tool.invoke({"path": "a.txt", "start": 10, "limit": 1}) == "line 10\n[lines 10 to 10 of 500; to go on: start=11]"
+    assert (
+        tool.invoke({"path": "a.txt", "start": 10, "limit": 1})
+        == "line 10\n[lines 10 to 10 of 500; to go on: start=11]"
+    )
     assert tool.invoke({"path": "a.txt"}).endswith("line 200\n[lines 1 to 200 of 500; to go on: start=201]")
 
 
 @settings(max_examples=40)
-@given(lines=st.lists(st.one_of(st.text("ab ภา😀", max_size=50), st.integers(3900, 9000).map(lambda n: "x" * n)), min_size=1, max_size=30), limit=st.integers(1, 50))
+@given(
+    lines=st.lists(
+        st.one_of(st.text("ab ภา😀", max_size=50), st.integers(3900, 9000).map(lambda n: "x" * n)),
+        min_size=1,
+        max_size=30,
+    ),
+    limit=st.integers(1, 50),
+)
 def test_following_the_notes_reads_the_whole_file(tmp_path_factory, lines, limit):
     folder = tmp_path_factory.mktemp("read")
     text = "\n".join(lines)
@@ -71,10 +81,19 @@ def test_encodings_are_said(tmp_path):
     assert read_text(tmp_path, "none.txt") == "(empty file)"
 
 
-@pytest.mark.parametrize(("asked", "said"), [
-    ({"path": "../x"}, "leads out of the workspace"), ({"path": "no.txt"}, "does not exist"), ({"path": "."}, "is a folder"), ({"path": "a.txt", "start": 3}, "ends at line 2: start is 3"),
-    ({"path": "a.txt", "start": 0}, "lines count from 1"), ({"path": "a.txt", "limit": 0}, "at least 1 line"), ({"path": "a.bin"}, "binary file"), ({"path": ""}, "path is empty"),
-])
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"path": "../x"}, "leads out of the workspace"),
+        ({"path": "no.txt"}, "does not exist"),
+        ({"path": "."}, "is a folder"),
+        ({"path": "a.txt", "start": 3}, "ends at line 2: start is 3"),
+        ({"path": "a.txt", "start": 0}, "lines count from 1"),
+        ({"path": "a.txt", "limit": 0}, "at least 1 line"),
+        ({"path": "a.bin"}, "binary file"),
+        ({"path": ""}, "path is empty"),
+    ],
+)
 def test_what_goes_wrong_is_one_line_for_the_model(tmp_path, asked, said):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "a.bin").write_bytes(bytes(range(256)))

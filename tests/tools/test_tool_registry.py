@@ -29,9 +29,14 @@ def test_order_is_kept_and_doubles_are_dropped():
     assert [tool.name for tool in default_tools()] == ["calculator", "get_weather", "read_file"]
 
 
-@pytest.mark.parametrize(("names", "workspace", "said"), [
-    (["calculator", "calc"], None, "tool 'calc' is unknown; known are .*calculator"), (["calculator"], "/no/such/folder", "is not a folder"), (["calculator"], __file__, "is not a folder"),
-])
+@pytest.mark.parametrize(
+    ("names", "workspace", "said"),
+    [
+        (["calculator", "calc"], None, "tool 'calc' is unknown; known are .*calculator"),
+        (["calculator"], "/no/such/folder", "is not a folder"),
+        (["calculator"], __file__, "is not a folder"),
+    ],
+)
 def test_bad_names_and_places_are_told(names, workspace, said):
     with pytest.raises(AgentkitError, match=said):
         tools_for(names, workspace)
@@ -44,7 +49,8 @@ def test_a_new_family_is_one_module_more(tmp_path, monkeypatch):
     (tmp_path / "echoes.py").write_text(
         "from langchain_core.tools import StructuredTool\nfrom agentkit.tools.base import ToolSpec\n"
         "def echo(text: str) -> str:\n    'Say it again.'\n    return text\n"
-        "TOOLS = (ToolSpec('echo', 'test', lambda context: StructuredTool.from_function(echo), touches='nothing'),)\n")
+        "TOOLS = (ToolSpec('echo', 'test', lambda context: StructuredTool.from_function(echo), touches='nothing'),)\n"
+    )
     monkeypatch.setattr(agentkit.tools, "__path__", [*agentkit.tools.__path__, str(tmp_path)])
     all_tools.cache_clear()
     try:

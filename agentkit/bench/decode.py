@@ -1,0 +1,66 @@
+"""Figure: decoding speed through `LocalChatModel` against mlx-lm's own `stream_generate`.
+
+Both decode the same number of tokens greedily, from one prompt, with the same loaded weights, on the owner thread, with
+neither penalty nor prefix cache. Only decoding counts: each side's own report of the time its prompt took is taken off
+its wall time. What remains on this side holds all that stands between the engine and a caller who streams: the queue
+between the threads, parsing for calls, LangChain's chunks.
+"""
+
+import statistics
+import time
+
+from agentkit.bench.figure import Figure, Tick, pairs
+from agentkit.models.errors import AgentkitError
+
+TITLE, GOAL, HIGHER = "decode against mlx_lm.stream_generate", 0.97, True
+PROMPT = "Tell me a very long story about an old lighthouse keeper, his three cats and a ship that never came back."
+
+
+def measure(quick: bool, tick: Tick) -> list[Figure]:
+    """Tokens per second here over tokens per second there."""
+    from langchain_core.messages import HumanMessage
+
+    from agentkit.models import load_model
+    from agentkit.models.owner import owner
+
+    count, rounds = (32, 3) if quick else (96, 9)
+    model = load_model("bundled").with_profile(temperature=0, repetition_penalty=1, prefix_cache=False, max_tokens=count)
+    messages = [HumanMessage(PROMPT)]
+    prompt = model.prompt_tokens(messages)
+    texts = set()
+
+    def here() -> float:
+        began, text = time.perf_counter(), ""
+        for chunk in model.stream(messages):
+            text += chunk.content
+            last = chunk if chunk.usage_metadata else None
+        seconds = time.perf_counter() - began - last.response_metadata["prefill_seconds"]
+        texts.add(text.strip())
+        return _rate(last.usage_metadata["output_tokens"], seconds, count)
+
+    def there() -> float:
+        tokens, seconds, text = owner().call(_reference, model.engine, prompt, count)
+        texts.add(text.strip())
+        return _rate(tokens, seconds, count)
+
+    here(), there()  # first runs make what later ones find made
+    found = pairs(here, there, rounds, tick)
+    ours, theirs = statistics.median(found.first), statistics.median(found.second)
+    how = f"{ours:.1f} against {theirs:.1f} tokens/s; {rounds} pairs of {count} tokens, prompt of {len(prompt)}"
+    return [Figure("decode", TITLE, found.ratio, "x", GOAL, HIGHER, how, found.spread,
+                   {"here": found.first, "stream_generate": found.second, "same_text": len(texts) == 1})]
+
+
+def _reference(engine, prompt: list[int], count: int) -> tuple[int, float, str]:
+    import mlx_lm
+
+    began, text = time.perf_counter(), ""
+    for last in mlx_lm.stream_generate(engine.model, engine.tokenizer, prompt, max_tokens=count):
+        text += last.text
+    return last.generation_tokens, time.perf_counter() - began - last.prompt_tokens / last.prompt_tps, text
+
+
+def _rate(tokens: int, seconds: float, wanted: int) -> float:
+    if tokens != wanted:
+        raise AgentkitError(f"the model ended after {tokens} of {wanted} tokens; the two sides cannot be compared")
+    return tokens / seconds

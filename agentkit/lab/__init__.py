@@ -1,0 +1,14 @@
+"""What a learner sees: panels, timelines and checks, fed by the stream of events. Names load when they are asked for."""
+
+import importlib
+
+_HOME = {"versions": "show", "timeline": "show", "Predict": "predict", "RunPanel": "run_panel", "check_call": "check",
+         "check_cut": "check"}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    if name in _HOME:
+        return getattr(importlib.import_module(f"agentkit.lab.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'agentkit.lab' has no attribute {name!r}")

@@ -1,0 +1,26 @@
+"""Choose before you run: a prediction is what makes a result surprise."""
+
+import ipywidgets as widgets
+
+
+class Predict(widgets.VBox):
+    """A question with answers to choose from; `reveal()` says whether the choice was right, and why.
+
+    right: the index of the true answer. why: one or two sentences, shown after the choice. Nothing is chosen at first.
+    """
+
+    def __init__(self, question: str, options: list[str], right: int, why: str):
+        self.question, self.options, self._right, self._why = question, options, right, why
+        self.choice = widgets.RadioButtons(options=options, value=None, layout=widgets.Layout(width="auto"))
+        super().__init__([widgets.HTML(f"<b>Predict.</b> {question}"), self.choice])
+
+    def reveal(self) -> str:
+        """The verdict on the choice, as text; without a choice it asks for one and gives nothing away."""
+        if self.choice.value is None:
+            return "Choose an answer above first, then run this cell again."
+        verdict = "Yes." if self.choice.index == self._right else f"Not quite: {self.options[self._right]}."
+        return f"{verdict} {self._why}"
+
+    def __repr__(self) -> str:
+        marks = [f"  ({'x' if self.choice.index == i else ' '}) {option}" for i, option in enumerate(self.options)]
+        return "\n".join([f"Predict. {self.question}", *marks])
