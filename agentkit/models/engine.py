@@ -17,7 +17,7 @@ import psutil
 from mlx_lm.models.cache import make_prompt_cache
 
 from agentkit.models import kv_cache
-from agentkit.models.constrain import TokenGrammars
+from agentkit.models.constrain import Matcher, TokenGrammars
 from agentkit.models.errors import ContextFull
 from agentkit.models.prefix_cache import CHECKPOINT, FULL, PrefixCache, Reuse, always_rewinds
 from agentkit.models.profile import GenerationProfile
@@ -25,6 +25,7 @@ from agentkit.models.sampling import Sampler
 from agentkit.models.thinking import ThinkingBudget
 
 PREFILL_STEP = 512
+CLEAR_EVERY = 256  # tokens; MLX keeps freed buffers, and a growing cache frees one of each size
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Engine:
         profile, tokens = request.profile, request.tokens
         room = self._room(tokens)
         sampler = Sampler(profile)
-        matcher = self._matcher(request.grammar) if request.grammar else None
+        matcher = self.matcher(request.grammar) if request.grammar else None
         budget = self._budget(profile)
         if profile.seed is not None:
             mx.random.seed(profile.seed)
@@ -155,6 +156,7 @@ class Engine:
                 self.model(chunk[None], cache=cache)
                 mx.eval([layer.state for layer in cache])
                 done += chunk.size
+                mx.clear_cache()
             if stop < len(tokens) - 1:
                 self.prefix.slots = profile.cache_slots
                 self.prefix.store(tokens[:stop], copy.deepcopy(cache), CHECKPOINT)
@@ -181,7 +183,8 @@ class Engine:
         return ThinkingBudget(profile.thinking_budget, tuple(t.think_start_tokens), tuple(t.think_end_tokens),
                               encode("<tool_call>"), encode(profile.thinking_nudge))
 
-    def _matcher(self, grammar: str):
+    def matcher(self, grammar: str) -> Matcher:
+        """A matcher for one answer; the first one builds the tokenizer's table, which takes about a second."""
         if self._grammars is None:
             self._grammars = TokenGrammars(self.tokenizer._tokenizer, self.vocab, self.tokenizer.eos_token_ids)
         return self._grammars.matcher(grammar)
@@ -239,6 +242,8 @@ class _Run:
                 self.sampler.saw(mx.array(must))
                 yield from self._emit(must, text)
             logits = ahead
+            if self.count % CLEAR_EVERY == 0:
+                mx.clear_cache()
         if reason == "length" and self.matcher and self.matcher.done:
             reason = "stop"
         self.detokenizer.finalize()

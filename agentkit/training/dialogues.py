@@ -104,13 +104,17 @@ def _item_type(kind: str) -> str:
 
 @dataclass
 class Use:
-    """One request and its call; `outcome` holds the tool's text and what the assistant says then."""
+    """One request and its call; `result` is the tool's text, `answer` what the assistant says then.
+
+    `opens_with_value`: the request's first word is to be copied, so its case must stay.
+    """
 
     request: str
     call: dict
     result: str
     answer: str
     error: tuple[str, str] | None
+    opens_with_value: bool
 
 
 def use(tool: Realised, rng: random.Random) -> Use:
@@ -130,18 +134,20 @@ def use(tool: Realised, rng: random.Random) -> Use:
         flags[flag.strip()] = setting.strip().lower() != "false"
         return text
 
-    request = STRETCH.sub(stretch, rng.choice(spec.requests))
-    present = set(HOLE.findall(request))
-    request = _fill(request, {name: value.said for name, value in drawn.items()})
-    arguments = _arguments(spec.parameters, tool.parameter, drawn, present, flags)
+    request = " ".join(STRETCH.sub(stretch, rng.choice(spec.requests)).split())
+    asked = {name: value.said for name, value in drawn.items()}
+    arguments = _arguments(spec.parameters, tool.parameter, drawn, set(HOLE.findall(request)), flags)
     drawn |= {name: draw(str(kind), rng) for name, kind in spec.values.items()}
     written = {name: _text(value.value) for name, value in drawn.items()}
     said = {name: value.said for name, value in drawn.items()}
     outcome = rng.choice(spec.outcomes)
     error = rng.choice(spec.errors) if spec.errors else None
-    return Use(_wrap(" ".join(request.split()), rng), {"name": tool.name, "arguments": arguments},
+    # Wrapped before its values stand in it: a full stop may belong to one ("Sp. z o.o.").
+    request = _wrap(request, rng)
+    return Use(_fill(request, asked), {"name": tool.name, "arguments": arguments},
                _fill(str(outcome["result"]), written), _fill(str(outcome["answer"]), said),
-               (_fill(str(error["result"]), written), _fill(str(error["answer"]), said)) if error else None)
+               (_fill(str(error["result"]), written), _fill(str(error["answer"]), said)) if error else None,
+               request.startswith("{"))
 
 
 def _leaves(parameters):
@@ -288,7 +294,8 @@ def dialogue(corpus: Corpus, tools: list[Realised], absent: list[ToolSpec], rng:
     if kind == "two":
         second = use(rng.choice(tools), rng)
         joiner = rng.choice(JOINERS)
-        tail = second.request if rng.random() < 0.5 else second.request[:1].lower() + second.request[1:]
+        kept = rng.random() < 0.5 or second.opens_with_value
+        tail = second.request if kept else second.request[:1].lower() + second.request[1:]
         return [*messages, user(first.request + joiner + tail), called(first.call), returned(first.result),
                 called(second.call), returned(second.result), said(first.answer + " " + second.answer)]
     messages += [user(first.request), called(first.call)]
@@ -308,7 +315,7 @@ def chain(entry: dict, rng: random.Random, mask: bool, copies: int) -> tuple[lis
         drawn = {name: draw(str(kind), rng) for name, kind in entry["values"].items()}
         written = {name: _text(value.value) for name, value in drawn.items()}
         spoken = {name: value.said for name, value in drawn.items()}
-        messages = [user(_wrap(_fill(rng.choice(entry["requests"]), spoken), rng))]
+        messages = [user(_fill(_wrap(rng.choice(entry["requests"]), rng), spoken))]
         for call, tool in zip(entry["calls"], tools):
             arguments = {tool.parameter[name]: _argument(text, drawn) for name, text in call["arguments"].items()}
             messages += [called({"name": tool.name, "arguments": arguments}), returned(_fill(str(call["result"]), written))]

@@ -50,5 +50,5 @@ def _dialogue(tokenizer, text: str) -> tuple[list[int], list[tuple[int, float]]]
         weight = CALL_WEIGHT if match[2].startswith("<tool_call>") else TALK_WEIGHT
         learnt += [(len(row) + i, 2.0 if i == 0 else weight) for i in range(len(answer))]
         row += answer
-        at = match.end()
+        at = match.end(2)
     return row, learnt
