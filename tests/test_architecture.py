@@ -24,7 +24,7 @@ FLOORS = (
     {"checkpoints", "memory"},
     {"tools"},
     {"evals", "training", "loops"},
-    {"lab"},
+    {"lab", "bench"},
     {"cli"},
 )
 # Stricter than their floor.

@@ -21,7 +21,8 @@ def test_the_wheel_holds_adapter_template_and_cases(tmp_path):
     assert got.returncode == 0, got.stderr
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     for needed in ("agentkit/_data/adapters/tools.safetensors", "agentkit/_data/evals/tool_calls.jsonl",
-                   "agentkit/models/bundled_template.jinja", "agentkit/cli/main.py"):
+                   "agentkit/_data/tapes/trace_10_turns.json", "agentkit/models/bundled_template.jinja",
+                   "agentkit/cli/main.py"):
         assert needed in names
     adapter = ROOT / "data" / "adapters" / "tools.safetensors"
     assert adapter.stat().st_size < 12e6

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from agentkit.bench.figure import Figure, Pairs, Tick, in_turn, quartiles
 from agentkit.models.errors import AgentkitError
 
-TITLE, GOAL, HIGHER = "constrained call against the same call decoded freely", 0.7, False
-TITLE_MASK, GOAL_MASK = "the mask, of a token's decode time", 10.0
+CALL = Figure("constrained", "constrained call against the same call decoded freely", "x", 0.7, higher=False)
+MASK = Figure("constrained", "the mask, of a token's decode time", "%", 10.0, higher=False)
+FIGURES = (CALL, MASK)
 
 
 def measure(quick: bool, tick: Tick) -> list[Figure]:
@@ -45,9 +46,8 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
     how_mask = (f"{1000 * statistics.median(g for g, _ in costs):.2f} of {1000 * statistics.median(d for _, d in costs):.1f} "
                 f"ms; {len(costs)} tokens of {masked} calls")
     return [
-        Figure("constrained", TITLE, found.ratio, "x", GOAL, HIGHER, how, found.spread,
-               {"constrained": found.first, "free": found.second}),
-        Figure("constrained", TITLE_MASK, statistics.median(shares), "%", GOAL_MASK, False, how_mask, quartiles(shares)),
+        CALL.found(found.ratio, how, found.spread, constrained=found.first, free=found.second),
+        MASK.found(statistics.median(shares), how_mask, quartiles(shares), percent=shares),
     ]
 
 
@@ -63,7 +63,7 @@ class Compared:
 
 def compare(model, case, number: int) -> Compared | None:
     """Time a case both ways, in an order that changes with its number; None unless both make the same one call."""
-    free = model.bind_tools(case.tools)
+    free = model.with_profile(constrained=False).bind_tools(case.tools)
     bound = model.with_profile(constrained=True).bind_tools(case.tools)
     # Leaves the prompt in the cache, and the tokenizer's table and the grammar's library loaded.
     bound.invoke(case.messages, max_tokens=1)

@@ -12,19 +12,26 @@ import time
 from agentkit.bench.figure import Figure, Tick, pairs
 from agentkit.models.errors import AgentkitError
 
-TITLE, GOAL, HIGHER = "decode against mlx_lm.stream_generate", 0.97, True
+FIGURES = (Figure("decode", "decode against mlx_lm.stream_generate", "x", 0.97, higher=True),)
 PROMPT = "Tell me a very long story about an old lighthouse keeper, his three cats and a ship that never came back."
 
 
 def measure(quick: bool, tick: Tick) -> list[Figure]:
     """Tokens per second here over tokens per second there."""
+    # Many short pairs rather than few long ones: what disturbs a machine lasts for seconds.
+    count, rounds = (32, 5) if quick else (48, 15)
+    return [compare(count, rounds, tick)]
+
+
+def compare(count: int, rounds: int, tick: Tick) -> Figure:
+    """The figure from that many rounds of `count` tokens; AgentkitError if the model ends before."""
     from langchain_core.messages import HumanMessage
 
     from agentkit.models import load_model
     from agentkit.models.owner import owner
 
-    count, rounds = (32, 3) if quick else (96, 9)
-    model = load_model("bundled").with_profile(temperature=0, repetition_penalty=1, prefix_cache=False, max_tokens=count)
+    model = load_model("bundled").with_profile(
+        temperature=0, repetition_penalty=1, prefix_cache=False, constrained=False, max_tokens=count)
     messages = [HumanMessage(PROMPT)]
     prompt = model.prompt_tokens(messages)
     texts = set()
@@ -33,7 +40,8 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
         began, text = time.perf_counter(), ""
         for chunk in model.stream(messages):
             text += chunk.content
-            last = chunk if chunk.usage_metadata else None
+            if chunk.usage_metadata:
+                last = chunk
         seconds = time.perf_counter() - began - last.response_metadata["prefill_seconds"]
         texts.add(text.strip())
         return _rate(last.usage_metadata["output_tokens"], seconds, count)
@@ -47,8 +55,8 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
     found = pairs(here, there, rounds, tick)
     ours, theirs = statistics.median(found.first), statistics.median(found.second)
     how = f"{ours:.1f} against {theirs:.1f} tokens/s; {rounds} pairs of {count} tokens, prompt of {len(prompt)}"
-    return [Figure("decode", TITLE, found.ratio, "x", GOAL, HIGHER, how, found.spread,
-                   {"here": found.first, "stream_generate": found.second, "same_text": len(texts) == 1})]
+    return FIGURES[0].found(found.ratio, how, found.spread, here=found.first, stream_generate=found.second,
+                            same_text=len(texts) == 1)
 
 
 def _reference(engine, prompt: list[int], count: int) -> tuple[int, float, str]:

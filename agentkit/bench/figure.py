@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Tick = Callable[[int, int], None]
@@ -13,19 +13,24 @@ Tick = Callable[[int, int], None]
 class Figure:
     """One line of the report. `higher`: whether more is better.
 
-    `measured` is None where nothing could be measured or the figure does not apply, and `how` then says why.
-    `spread` holds the quartiles of what `measured` is the median of.
+    A module declares its figures without a measurement and gives them one with `found`. `measured` stays None where
+    nothing could be measured or the figure does not apply, and `how` then says why. `spread` holds the quartiles of
+    what `measured` is the median of.
     """
 
     name: str
     title: str
-    measured: float | None
     unit: str
     goal: float
     higher: bool
-    how: str
+    measured: float | None = None
+    how: str = ""
     spread: tuple[float, float] | None = None
     details: dict[str, Any] = field(default_factory=dict)
+
+    def found(self, measured: float | None, how: str, spread: tuple[float, float] | None = None, **details) -> "Figure":
+        """The figure with what was measured; `details` are the single measurements."""
+        return replace(self, measured=measured, how=how, spread=spread, details=details)
 
     @property
     def met(self) -> bool | None:

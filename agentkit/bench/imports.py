@@ -7,7 +7,7 @@ import sys
 
 from agentkit.bench.figure import Figure, Tick, quartiles
 
-TITLE, GOAL, HIGHER = "import agentkit", 0.3, False
+FIGURES = (Figure("import", "import agentkit", "s", 0.3, higher=False),)
 _PROGRAM = """
 import sys, time
 began = time.perf_counter()
@@ -32,4 +32,4 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
     if loaded:
         how = f"it imports {', '.join(sorted(loaded))}, which must wait until a model is asked for"
     measured = float("inf") if loaded else statistics.median(seconds)
-    return [Figure("import", TITLE, measured, "s", GOAL, HIGHER, how, quartiles(seconds))]
+    return [FIGURES[0].found(measured, how, quartiles(seconds), seconds=seconds)]

@@ -9,17 +9,18 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from agentkit.bench.figure import Figure, Tick, pairs
 from agentkit.models.errors import AgentkitError
 
-TITLE, GOAL, HIGHER = "prefill with the BLAS fix against the plain wheel", 15.0, True
+FIGURES = (Figure("prefill", "prefill with the BLAS fix against the plain wheel", "x", 15.0, higher=True),)
 
 
 def measure(quick: bool, tick: Tick) -> list[Figure]:
     """Tokens per second with the fix over tokens per second without; it does not apply to a Mac."""
     if sys.platform != "linux":
-        return [Figure("prefill", TITLE, None, "x", GOAL, HIGHER, "not applicable: MLX has its own kernels here")]
+        return [FIGURES[0].found(None, "not applicable: MLX has its own kernels here")]
     from langchain_core.messages import convert_to_messages
 
     from agentkit.bench.trace import load_trace
@@ -29,31 +30,35 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
     count, rounds = (64, 2) if quick else (256, 3)
     folder, trace = bundled_folder(), load_trace()
     prompt = load_model("bundled").prompt_tokens(convert_to_messages(trace.messages), trace.tools)[:count]
-    with _Worker(folder, "fast") as fast, _Worker(folder, "plain") as plain:
+    with Worker(folder, "fast") as fast, Worker(folder, "plain") as plain:
         if fast.blas != "openblas":
             raise AgentkitError("no OpenBLAS was found, so there is no fix to measure; see agentkit doctor")
         found = pairs(fast.reading(prompt), plain.reading(prompt), rounds, tick)
-    quick_rate, slow_rate = statistics.median(found.first), statistics.median(found.second)
-    how = f"{quick_rate:.0f} against {slow_rate:.1f} tokens/s; {rounds} pairs of {count} tokens, two processes"
-    return [Figure("prefill", TITLE, found.ratio, "x", GOAL, HIGHER, how, found.spread,
-                   {"with": found.first, "without": found.second})]
+    fixed, plain = statistics.median(found.first), statistics.median(found.second)
+    how = f"{fixed:.0f} against {plain:.1f} tokens/s; {rounds} pairs of {count} tokens, two processes"
+    return [FIGURES[0].found(found.ratio, how, found.spread, openblas=found.first, plain=found.second)]
 
 
-class _Worker:
-    """A process that reads prompts under one BLAS."""
+class Worker:
+    """A process that reads prompts under one BLAS, "fast" or "plain"; as a context manager, it ends with the block."""
 
-    def __init__(self, folder, blas: str):
+    def __init__(self, folder: Path, blas: str):
         command = [sys.executable, "-m", "agentkit.bench.prefill_worker", str(folder), blas]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # In a session of its own, so that Ctrl-C ends it through its owner and without a traceback.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                         start_new_session=True)
 
-    def __enter__(self) -> "_Worker":
-        self.blas = self._answer()
+    def __enter__(self) -> "Worker":
+        try:
+            self.blas = self._answer()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_) -> None:
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
+        self._process.terminate()
+        self._process.communicate()
 
     def reading(self, prompt: list[int]) -> Callable[[], float]:
         """A function that has the prompt read once and gives the tokens per second."""

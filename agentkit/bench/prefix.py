@@ -1,17 +1,18 @@
 """Figures: how many prompt tokens are processed over a recorded conversation, against no cache and mlx_lm.server's.
 
 Each assistant message of the recording is one request: the messages before it, with all tools. The history holds the
-recorded answers, not generated ones, and one token is asked for (`max_tokens` 1), so that both sides see the same
-requests and the figure is exact. It is the hard case for a cache, here as there: the recorded answer was not generated,
-so its tokens have to be read with the next prompt. Nothing is timed.
+recorded answers, not generated ones, and one token is asked for (`max_tokens` 1, unconstrained: forced tokens would be
+a head start), so that both sides see the same requests and the figure is exact. It is the hard case for a cache, here
+as there: the recorded answer was not generated, so its tokens have to be read with the next prompt. Nothing is timed.
 """
 
 from agentkit.bench.figure import Figure, Tick
 from agentkit.bench.trace import Trace, load_trace
 from agentkit.models.errors import AgentkitError
 
-TITLE, GOAL, HIGHER = "prompt tokens processed, against no cache", 0.2, False
-TITLE_SERVER, GOAL_SERVER = "prompt tokens processed, against mlx_lm.server", 1.0
+AGAINST_NONE = Figure("prefix", "prompt tokens processed, against no cache", "x", 0.2, higher=False)
+AGAINST_SERVER = Figure("prefix", "prompt tokens processed, against mlx_lm.server", "x", 1.0, higher=False)
+FIGURES = (AGAINST_NONE, AGAINST_SERVER)
 
 
 def measure(quick: bool, tick: Tick) -> list[Figure]:
@@ -27,11 +28,10 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
         raise AgentkitError("mlx_lm.server renders other prompts from the same messages; the two cannot be compared")
     prompts, here, there = sum(p for p, _ in ours), sum(r for _, r in ours), sum(r for _, r in theirs)
     requests = f"{len(ours)} requests of 10 turns"
-    details = {"prompt_tokens": [p for p, _ in ours], "processed": [r for _, r in ours],
-               "server_processed": [r for _, r in theirs]}
     return [
-        Figure("prefix", TITLE, here / prompts, "x", GOAL, HIGHER, f"{here} of {prompts} tokens, {requests}", None, details),
-        Figure("prefix", TITLE_SERVER, here / there, "x", GOAL_SERVER, HIGHER, f"{here} against {there} tokens, {requests}"),
+        AGAINST_NONE.found(here / prompts, f"{here} of {prompts} tokens, {requests}", prompt=[p for p, _ in ours],
+                           processed=[r for _, r in ours]),
+        AGAINST_SERVER.found(here / there, f"{here} against {there} tokens, {requests}", server=[r for _, r in theirs]),
     ]
 
 
@@ -42,7 +42,7 @@ def processed_here(model, trace: Trace, tick: Tick = lambda done, total: None) -
     from agentkit.models.owner import owner
 
     owner().call(model.engine.prefix.clear)
-    bound = model.with_profile(max_tokens=1, temperature=0).bind_tools(trace.tools)
+    bound = model.with_profile(max_tokens=1, temperature=0, constrained=False).bind_tools(trace.tools)
     counts, requests = [], list(trace.requests())
     for request in requests:
         usage = bound.invoke(convert_to_messages(request)).usage_metadata

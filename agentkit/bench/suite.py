@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentkit.bench.figure import Figure, Tick
 
-TITLE, GOAL, HIGHER = "whole make test", 20.0, False
+FIGURES = (Figure("tests", "whole make test", "min", 20.0, higher=False),)
 
 
 def seconds_file() -> Path:
@@ -26,4 +26,4 @@ def measure(quick: bool, tick: Tick) -> list[Figure]:
     except (OSError, AttributeError):
         minutes, how = None, "not measured: run make test first"
     tick(1, 1)
-    return [Figure("tests", TITLE, minutes, "min", GOAL, HIGHER, how)]
+    return [FIGURES[0].found(minutes, how)]

@@ -11,10 +11,12 @@
 
 Not carried over to any of them: thinking budget and nudge, prefix cache, slots and guard, constrained decoding. Tokens
 come without probabilities. A thought that a server reports apart lands in `additional_kwargs["reasoning_content"]`.
+Calls are held to the rule of local models (`agentkit.models.guarded`); in a stream they come whole, at its end.
 """
 
 import contextlib
 import functools
+import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -67,7 +69,7 @@ def _openai(model: str, profile: GenerationProfile) -> "BaseChatModel":
 def _anthropic(model: str, profile: GenerationProfile) -> "BaseChatModel":
     key = _key("ANTHROPIC_API_KEY", f"anthropic:{model}")
     base = _package("langchain_anthropic", "anthropic").ChatAnthropic
-    return _plain(base, f"anthropic:{model}", "ANTHROPIC_API_KEY")(
+    return _plain(base, f"anthropic:{model}", "ANTHROPIC_API_KEY", markup=False)(
         model=model,
         api_key=key,
         temperature=min(profile.temperature, 1.0),
@@ -115,7 +117,7 @@ def _server(spec: str, profile: GenerationProfile) -> "BaseChatModel":
         "repeat_penalty": profile.repetition_penalty,
         "repeat_last_n": profile.repetition_window,
     }
-    return _plain(base, base_url, SERVER_KEY)(
+    return _plain(base, base_url, SERVER_KEY, open_thoughts=True)(
         model=model,
         base_url=base_url,
         api_key=key,
@@ -198,46 +200,78 @@ def _unless(default: float, value: float) -> float | None:
 
 
 @functools.cache
-def _plain(base: type, where: str, key: str | None = None) -> type:
-    """`base` with failures told in one line, and with the thought kept that a server reports apart."""
+def _plain(base: type, where: str, key: str | None = None, **reading: bool) -> type:
+    """`base` with sound calls only (`reading`: see `guarded.Answer`), failures in one line, and thoughts kept."""
+    from agentkit.models.guarded import Answer, history, settled
 
     class Plain(base):
-        def _generate(self, *args, **kwargs):
+        def _generate(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                return super()._generate(*args, **kwargs)
+                return settled(super()._generate(history(messages), stop, **kwargs), kwargs.get("tools"), **reading)
 
-        async def _agenerate(self, *args, **kwargs):
+        async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                return await super()._agenerate(*args, **kwargs)
+                result = await super()._agenerate(history(messages), stop, **kwargs)
+                return settled(result, kwargs.get("tools"), **reading)
 
-        def _stream(self, *args, **kwargs):
+        # The base gets no run manager: it would tell listeners of chunks before they were judged.
+        def _stream(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                yield from super()._stream(*args, **kwargs)
-
-        async def _astream(self, *args, **kwargs):
-            with _told(where, key):
-                async for chunk in super()._astream(*args, **kwargs):
+                stream = super()._stream(history(messages), stop, **kwargs)
+                for chunk in Answer(kwargs.get("tools"), **reading).chunks(stream):
+                    if run_manager:
+                        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
 
+        async def _astream(self, messages, stop=None, run_manager=None, **kwargs):
+            with _told(where, key):
+                stream = super()._astream(history(messages), stop, **kwargs)
+                async with contextlib.aclosing(Answer(kwargs.get("tools"), **reading).achunks(stream)) as chunks:
+                    async for chunk in chunks:
+                        if run_manager:
+                            await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                        yield chunk
+
         def _create_chat_result(self, response, *args, **kwargs):
+            choices = getattr(response, "choices", None) or []
+            calls = [_take_calls(choice.message) for choice in choices]
             result = super()._create_chat_result(response, *args, **kwargs)
-            choices = (
-                response.get("choices")
-                if isinstance(response, dict)
-                else [c.model_dump() for c in getattr(response, "choices", None) or []]
-            )
-            for choice, generation in zip(choices or [], result.generations, strict=False):
-                _keep_thought(choice.get("message"), generation.message)
+            for choice, raw, generation in zip(choices, calls, result.generations):
+                generation.message.invalid_tool_calls = raw
+                _keep_thought(choice.message.model_dump(), generation.message)
             return result
 
         def _convert_chunk_to_generation_chunk(self, chunk, *args, **kwargs):
+            said = chunk["choices"][0].get("delta") if chunk.get("choices") else None
+            for call in (said or {}).get("tool_calls") or []:
+                call.setdefault("index", None)  # without one LangChain drops every call of the chunk
+                if call.get("function"):
+                    call["function"]["arguments"] = _text(call["function"].get("arguments"))
             made = super()._convert_chunk_to_generation_chunk(chunk, *args, **kwargs)
-            if made and (choices := chunk.get("choices")):
-                _keep_thought(choices[0].get("delta"), made.message)
+            if made:
+                _keep_thought(said, made.message)
             return made
 
     Plain.__name__ = Plain.__qualname__ = base.__name__
     return Plain
+
+
+def _take_calls(said: Any) -> list[dict]:
+    """Takes the calls out of OpenAI's message, as text: LangChain reads [] as {} and fails on 5 or on a string."""
+    from langchain_core.messages.tool import invalid_tool_call
+
+    calls = getattr(said, "tool_calls", None) or []
+    if not all(getattr(call, "function", None) for call in calls):
+        return []
+    said.tool_calls = None
+    return [
+        invalid_tool_call(name=call.function.name, args=_text(call.function.arguments), id=call.id) for call in calls
+    ]
+
+
+def _text(arguments: Any) -> str:
+    # Text by the protocol; a few servers send the object itself.
+    return arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments is not None else ""
 
 
 def _keep_thought(said: dict | None, message: Any) -> None:

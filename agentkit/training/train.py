@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mlx.core as mx
 import mlx.optimizers as optim
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_flatten
 
 from agentkit.models.errors import AgentkitError
 from agentkit.training import catalog, dialogues, lora, packing, values
@@ -67,6 +67,7 @@ def train(out: Path, base: Path, data: Path, recipe: Recipe, *, resume: bool = T
     tokenizer = AutoTokenizer.from_pretrained(base)
     optimizer = optim.Adam(learning_rate=recipe.learning_rate, betas=[0.9, 0.98])
     adapter, step = _start(out, weights, recipe, optimizer, resume, init_from)
+    _cut_log(out / "log.jsonl", step)
     gradient = mx.value_and_grad(lora.loss)
     row, seen = {"step": step}, 0
     while step < recipe.steps and not (stop and stop.is_set()):
@@ -85,10 +86,18 @@ def train(out: Path, base: Path, data: Path, recipe: Recipe, *, resume: bool = T
             row["validation"] = validate(adapter, weights, config, corpus, tokenizer, recipe)
         with (out / "log.jsonl").open("a") as log:
             log.write(json.dumps(row) + "\n")
+        on_step(row)
+        # After the report: a stop that comes during it must not lose the step.
         if step % recipe.save_every == 0 or step == recipe.steps or (stop and stop.is_set()):
             save(out, adapter, optimizer, recipe, step)
-        on_step(row)
     return row
+
+
+def _cut_log(log: Path, step: int) -> None:
+    """Drop the rows behind `step`: after a kill those steps are done again, and a fresh run starts a fresh log."""
+    if log.is_file():
+        kept = [line for line in log.read_text().splitlines(True) if line.endswith("\n") and json.loads(line)["step"] <= step]
+        log.write_text("".join(kept))
 
 
 def _start(out, weights, recipe, optimizer, resume, init_from):
@@ -97,12 +106,25 @@ def _start(out, weights, recipe, optimizer, resume, init_from):
         loaded, meta = mx.load(str(state), return_metadata=True)
         adapter = {k.removeprefix("adapter/"): v for k, v in loaded.items() if k.startswith("adapter/")}
         optimizer.init(adapter)
-        optimizer.state = tree_unflatten([(k.removeprefix("optimizer/"), v) for k, v in loaded.items() if k.startswith("optimizer/")])
+        optimizer.state = _optimizer_state(loaded)
         return adapter, int(meta["step"])
     if init_from:
         loaded = mx.load(str(init_from))
         return {k: v.astype(mx.float32) for k, v in loaded.items()}, 0
     return lora.init(weights, recipe.rank, recipe.seed), 0
+
+
+def _optimizer_state(loaded: dict) -> dict:
+    """Adam's state, as it was flattened by `save`: its own scalars, and m and v of each of the adapter's arrays.
+
+    The dots in those arrays' names are no levels of a tree; read as such, the moments would be lost in silence.
+    """
+    state: dict = {}
+    for key, value in loaded.items():
+        if key.startswith("optimizer/"):
+            name, _, part = key.removeprefix("optimizer/").rpartition(".")
+            (state.setdefault(name, {}) if name else state)[part] = value
+    return state
 
 
 def validate(adapter, weights, config, corpus, tokenizer, recipe) -> float:
@@ -114,7 +136,6 @@ def validate(adapter, weights, config, corpus, tokenizer, recipe) -> float:
 
 def save(out: Path, adapter: dict, optimizer, recipe: Recipe, step: int) -> None:
     """Write the resumable state, then the adapter alone in float16; each by rename, so a kill leaves the older one."""
-    # Dots in the adapter's names would be taken for levels of the tree: the state is flattened with slashes.
     flat = {"adapter/" + k: v for k, v in adapter.items()}
     flat |= {"optimizer/" + k: v for k, v in tree_flatten(optimizer.state)}
     meta = {"step": str(step), "scale": str(recipe.scale), "recipe": json.dumps(asdict(recipe))}

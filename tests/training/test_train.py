@@ -15,6 +15,17 @@ from agentkit.models.errors import AgentkitError
 from agentkit.models.owner import owner
 from tests.training.conftest import DATA
 
+TOOL = """
+- names: [convert, fx]
+  descriptions: [Convert money.]
+  parameters: {amount: {type: integer, kind: "int(1,50)"}, to: {type: string, kind: currency}}
+  requests: ["{amount} in {to}", "give me {amount} as {to}", "{amount} to {to}"]
+  outcomes: [{result: "{amount}", answer: "It is {amount} {to}."}]
+"""
+SETS = {"tools/money.yaml": "family: money\ntools:" + TOOL + TOOL.replace("convert, fx", "pay, send").replace("Convert", "Pay"),
+        "talk.yaml": "[{questions: [hi, hello], answers: [Hello!]}]"}
+# A matrix product's last bits depend on where in memory its arrays lie; eight steps of this rate move a value by 0.02.
+CLOSE = 5e-5
 FEW = {"steps": 8, "rank": 4, "dialogues": 2, "warmup": 2, "seed": 5, "save_every": 3, "check_every": 100, "learning_rate": 5e-3}
 
 
@@ -24,7 +35,17 @@ def recipe(**changes):
     return replace(Recipe(**FEW), **changes)
 
 
-def run(out, base, made, *, stop_after=None, **options):
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A set of two small tools: the tiny tokenizer makes a token of nearly every letter."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "tools").mkdir()
+    for name, text in SETS.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def run(out, base, data, made, *, stop_after=None, **options):
     """Train on the owner thread; `stop_after` sets the stop event once that step has been reported."""
     from agentkit.training.train import train
 
@@ -35,7 +56,7 @@ def run(out, base, made, *, stop_after=None, **options):
         if row["step"] == stop_after:
             stop.set()
 
-    return owner().call(lambda: train(out, base, DATA, made, on_step=on_step, stop=stop, **options)), rows
+    return owner().call(lambda: train(out, base, data, made, on_step=on_step, stop=stop, **options)), rows
 
 
 def adapter(out, name="adapter"):
@@ -50,20 +71,36 @@ def adapter(out, name="adapter"):
     return owner().call(read)
 
 
+def distance(one, two):
+    """The mean difference of two sets of arrays under the same names."""
+    assert one.keys() == two.keys()
+    apart = [abs(one[name].astype("float32") - two[name].astype("float32")) for name in one]
+    return sum(a.sum() for a in apart) / sum(a.size for a in apart)
+
+
+def saved_step(out):
+    def read():
+        import mlx.core as mx
+
+        return int(mx.load(str(out / "state.safetensors"), return_metadata=True)[1]["step"])
+
+    return owner().call(read)
+
+
 def steps(out):
     return [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def unbroken(llama, tmp_path_factory):
+def unbroken(llama, data, tmp_path_factory):
     """A whole run of eight steps: its folder."""
     out = tmp_path_factory.mktemp("unbroken")
-    run(out, llama, recipe())
+    run(out, llama, data, recipe())
     return out
 
 
-def test_the_loss_falls(llama, tmp_path):
-    last, rows = run(tmp_path, llama, recipe(steps=40, check_every=20, learning_rate=2e-2))
+def test_the_loss_falls(llama, data, tmp_path):
+    last, rows = run(tmp_path, llama, data, recipe(steps=40, check_every=20, learning_rate=2e-2))
     assert last == rows[-1] and [row["step"] for row in rows] == list(range(1, 41))
     first, final = rows[0]["loss"], sum(row["loss"] for row in rows[-5:]) / 5
     assert final < first * 0.8
@@ -78,26 +115,23 @@ def test_one_row_a_step_and_what_it_tells(unbroken):
     assert "validation" in rows[-1]
 
 
-def test_the_same_seed_gives_the_same_adapter_and_another_another(llama, unbroken, tmp_path):
-    run(tmp_path / "again", llama, recipe())
-    run(tmp_path / "other", llama, recipe(seed=6))
+def test_the_same_seed_gives_the_same_adapter_and_another_another(llama, data, unbroken, tmp_path):
+    run(tmp_path / "again", llama, data, recipe())
+    run(tmp_path / "other", llama, data, recipe(seed=6))
     one, two, three = adapter(unbroken), adapter(tmp_path / "again"), adapter(tmp_path / "other")
-    assert all((one[name] == two[name]).all() for name in one)
-    assert any((one[name] != three[name]).any() for name in one)
+    assert distance(one, two) < CLOSE < 2e-3 < distance(one, three)
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])
-def test_stopped_and_resumed_it_ends_as_an_unbroken_run(llama, unbroken, tmp_path, after):
+def test_stopped_and_resumed_it_ends_as_an_unbroken_run(llama, data, unbroken, tmp_path, after):
     """The stop comes while a step is being reported, as Ctrl-C may; that step is saved."""
-    run(tmp_path, llama, recipe(), stop_after=after)
+    run(tmp_path, llama, data, recipe(), stop_after=after)
     assert steps(tmp_path) == list(range(1, after + 1))
-    last, rows = run(tmp_path, llama, recipe())
+    last, rows = run(tmp_path, llama, data, recipe())
     assert [row["step"] for row in rows] == list(range(after + 1, 9)), "no step is done twice"
     assert steps(tmp_path) == list(range(1, 9)) and last["step"] == 8
     for name in ("adapter", "state"):
-        one, two = adapter(unbroken, name), adapter(tmp_path, name)
-        assert one.keys() == two.keys()
-        assert max(abs(one[key] - two[key]).max() for key in one) <= 1e-6
+        assert distance(adapter(unbroken, name), adapter(tmp_path, name)) < CLOSE
 
 
 KILLED = """
@@ -110,38 +144,39 @@ train(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), Recipe(**eval(sys
 """
 
 
-def test_killed_without_warning_it_goes_on_from_the_last_save(llama, unbroken, tmp_path):
-    """kill -9 after step 5, saved at 3: steps 4 and 5 are done again and stand once in the log."""
-    code = [sys.executable, "-c", KILLED, str(tmp_path), str(llama), str(DATA), str(FEW | {"steps": 1000, "decay": 8 / 1000})]
+def test_killed_without_warning_it_goes_on_from_the_last_save(llama, data, tmp_path):
+    """kill -9 in the midst of it: the steps since the last save are done again, and stand once in the log."""
+    code = [sys.executable, "-c", KILLED, str(tmp_path), str(llama), str(data), str(FEW | {"steps": 10**6})]
     with subprocess.Popen(code, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
         for line in process.stdout:
             if int(line) == 5:
                 break
         process.send_signal(signal.SIGKILL)
-    done = len(steps(tmp_path))
-    assert done >= 5
-    _, rows = run(tmp_path, llama, recipe(steps=done + 3))
-    assert rows[0]["step"] == 3 * (done // 3) + 1
-    assert steps(tmp_path) == list(range(1, done + 4))
+    with (tmp_path / "log.jsonl").open("a") as log:
+        log.write('{"step": 7, "lo')  # as a kill in the midst of writing leaves it
+    saved = saved_step(tmp_path)
+    assert saved >= 3 and saved % 3 == 0
+    _, rows = run(tmp_path, llama, data, recipe(steps=saved + 4))
+    assert [row["step"] for row in rows] == list(range(saved + 1, saved + 5))
+    assert steps(tmp_path) == list(range(1, saved + 5))
 
 
-def test_a_finished_run_is_not_trained_further_and_fresh_starts_anew(llama, unbroken, tmp_path):
+def test_a_finished_run_is_not_trained_further_and_fresh_starts_anew(llama, data, unbroken, tmp_path):
     for file in unbroken.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     before = adapter(tmp_path)
-    last, rows = run(tmp_path, llama, recipe())
+    last, rows = run(tmp_path, llama, data, recipe())
     assert rows == [] and last == {"step": 8}
-    _, rows = run(tmp_path, llama, recipe(steps=2), resume=False)
+    _, rows = run(tmp_path, llama, data, recipe(steps=2), resume=False)
     assert [row["step"] for row in rows] == [1, 2]
     assert steps(tmp_path) == [1, 2], "the log is that of the new run"
-    assert any((before[name] != value).any() for name, value in adapter(tmp_path).items())
+    assert distance(before, adapter(tmp_path)) > 2e-3
 
 
-def test_it_can_start_from_another_adapter(llama, unbroken, tmp_path):
-    _, [row] = run(tmp_path, llama, recipe(steps=1, learning_rate=1e-9), init_from=unbroken / "adapter.safetensors")
-    one, two = adapter(unbroken), adapter(tmp_path)
+def test_it_can_start_from_another_adapter(llama, data, unbroken, tmp_path):
+    _, [row] = run(tmp_path, llama, data, recipe(steps=1, learning_rate=1e-9), init_from=unbroken / "adapter.safetensors")
     assert row["step"] == 1
-    assert max(abs(one[name] - two[name]).max() for name in one) < 1e-4
+    assert distance(adapter(unbroken), adapter(tmp_path)) < CLOSE
 
 
 def test_the_adapter_file_tells_its_recipe_and_is_half_precision(unbroken):
@@ -194,21 +229,26 @@ def test_a_broken_set_is_refused_before_anything_is_written(llama, tmp_path, tex
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_stops_on_a_signal_and_goes_on(llama, tmp_path):
+def test_the_command_stops_on_a_signal_and_goes_on(llama, tmp_path, monkeypatch):
     """`agentkit train tools`, interrupted: exit code 0, everything saved, and the same command finishes."""
-    code = ("import sys; from pathlib import Path; import agentkit.models.bundled as b; b.bundled_folder = lambda adapter: Path(sys.argv.pop(1))\n"
-            "from agentkit.cli.main import main; sys.exit(main())")
-    command = [sys.executable, "-c", code, str(llama), "train", "tools", "--out", str(tmp_path), "--data", str(DATA),
+    from agentkit.models.bundled import folder_for
+
+    # The cache of this test holds the tiny Llama in the place of the untouched bundled model.
+    monkeypatch.setenv("AGENTKIT_CACHE", str(tmp_path / "cache"))
+    folder_for(None).parent.mkdir(parents=True)
+    folder_for(None).symlink_to(llama)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "agentkit.cli.main", "train", "tools", "--out", str(out), "--data", str(DATA),
                "--rank", "4", "--dialogues", "2", "--steps"]
-    with subprocess.Popen([*command, "100000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        while not (tmp_path / "log.jsonl").exists():
-            assert process.poll() is None
+    with subprocess.Popen([*command, "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not (out / "log.jsonl").exists():
+            assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        told = process.stdout.read()
+        told, _ = process.communicate()
     assert process.returncode == 0
-    done = len(steps(tmp_path))
+    done = len(steps(out))
     assert f"step {done} of 100000" in told
     got = subprocess.run([*command, str(done + 2)], capture_output=True, text=True)
     assert got.returncode == 0 and f"step {done + 2} of {done + 2}" in got.stdout, got.stderr
-    assert steps(tmp_path) == list(range(1, done + 3))
+    assert steps(out) == list(range(1, done + 3))
