@@ -25,9 +25,11 @@ lab: $(STAMP) ## Open the first lesson in JupyterLab on this machine (the addres
 
 test: $(STAMP) ## Run every test: unit tests, lessons (nbval) and lint; as root, installs what they need with apt
 	@$(PY) -m agentkit.cli.main doctor --install || echo "tests that need what is missing will say so"
+	@mkdir -p build && date +%s > build/test-began
 	$(PY) -m ruff check
 	$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=300 \
 	  --nbval-sanitize-with tests/notebooks/sanitize.cfg tests $(wildcard notebooks) $(ARGS)
+	@echo $$(( $$(date +%s) - $$(cat build/test-began) )) > build/test-seconds
 
 ask: question $(STAMP) ## Put one question to the agent: make ask Q="What is 23 times 19?"
 	@$(PY) -m agentkit.cli.main ask "$$ASK" $(ARGS)

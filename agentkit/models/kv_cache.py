@@ -37,13 +37,19 @@ def make(model, bits: int | None) -> list:
     return [QuantizedKVCache(bits=bits) if type(layer) is KVCache else layer for layer in cache]
 
 
-def bytes_per_token(model) -> int:
-    """Bytes of keys and values one more token takes, from the model's configuration (0 where it does not tell)."""
+def bytes_per_token(model, bits: int | None = None) -> float:
+    """Bytes of keys and values one more token takes in the attention layers (0 where the configuration does not tell)."""
     a = getattr(model, "args", None)
-    heads = getattr(a, "num_key_value_heads", None) or getattr(a, "num_attention_heads", 0)
-    width = getattr(a, "head_dim", None) or (getattr(a, "hidden_size", 0) // max(1, getattr(a, "num_attention_heads", 1)))
-    dtype = next((p.dtype for p in _leaves(model.parameters()) if p.dtype in (mx.float32, mx.float16, mx.bfloat16)), mx.float32)
-    return 2 * getattr(a, "num_hidden_layers", 0) * heads * width * dtype.size
+    a = getattr(a, "text_config", None) or a
+    read = a.get if isinstance(a, dict) else lambda name, default=None: getattr(a, name, default)
+    attention = read("num_attention_heads") or 1
+    heads = read("num_key_value_heads") or attention
+    width = read("head_dim") or (read("hidden_size") or 0) // attention
+    kinds = (mx.float32, mx.float16, mx.bfloat16)
+    size = next((p.dtype.size for p in _leaves(model.parameters()) if p.dtype in kinds), 4)
+    layers = sum(type(layer) is KVCache for layer in make_prompt_cache(model))
+    # A quantised group of 64 values carries a scale and a bias.
+    return 2 * layers * heads * width * (size if bits is None else bits / 8 + 2 * size / 64)
 
 
 def _leaves(tree):

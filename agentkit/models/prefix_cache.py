@@ -98,8 +98,6 @@ class PrefixCache:
             return "hit: the prompt is known, only its last token is fed again"
         if length == len(entry.tokens):
             return "hit: the prompt goes on from the " + entry.slot
-        if nearest.difference is None:
-            return "hit: cut back to the prompt's length"
         return "hit: cut back to the first differing token"
 
     def store(self, tokens: list[int], cache: list, slot: str) -> None:

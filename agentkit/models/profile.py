@@ -12,13 +12,13 @@ def _setting(default, low, high, help, optional=False):
 
 @dataclass(frozen=True)
 class GenerationProfile:
-    """The generation profile of SPEC section 3. `ranges()` tells widgets and `--profile` what is allowed.
+    """How a model writes and how far a run may go. `ranges()` tells widgets and `--profile` what is allowed.
 
     Raises `BadField` that names the field, the value and the allowed range.
     """
 
     temperature: float = _setting(0.1, 0.0, 2.0, "0 always takes the likeliest token; higher spreads the choice")
-    top_p: float = _setting(1.0, 0.0, 1.0, "keep the likeliest tokens up to this sum of probability (1: all)")
+    top_p: float = _setting(1.0, 0.01, 1.0, "keep the likeliest tokens up to this sum of probability (1: all)")
     top_k: int = _setting(0, 0, 1000, "keep only this many of the likeliest tokens (0: all)")
     min_p: float = _setting(0.0, 0.0, 1.0, "drop tokens less likely than this share of the likeliest (0: none)")
     max_tokens: int = _setting(512, 1, 131072, "longest answer, in tokens")

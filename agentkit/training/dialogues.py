@@ -229,7 +229,8 @@ def group(corpus: Corpus, rng: random.Random, dialogues: int = 8) -> Group:
     # Half the groups hold close neighbours: a family's tools look alike and cannot stand in for each other.
     if rng.random() < 0.5:
         family = rng.choice(corpus.tools).family
-        families = [spec for spec in corpus.tools if spec.family == family] + families
+        near = [spec for spec in corpus.tools if spec.family == family]
+        families = rng.sample(near, len(near)) + families
     house = [spec for spec in corpus.tools if spec.family == "house"]
     if house and rng.random() < HOUSE_SHARE:
         # The workbench's own tools, two or three of them and often nothing else.

@@ -104,6 +104,13 @@ def _start(out, weights, recipe, optimizer, resume, init_from):
     state = out / "state.safetensors"
     if resume and state.is_file():
         loaded, meta = mx.load(str(state), return_metadata=True)
+        before = json.loads(meta["recipe"])
+        for name in ("rank", "scale", "seed"):
+            if before[name] != getattr(recipe, name):
+                raise AgentkitError(f"{name} is {getattr(recipe, name)}, but {state} was trained with {before[name]}: "
+                                    "give that value, another --out, or --fresh")
+        if init_from:
+            raise AgentkitError(f"--init-from would not be used, since {state} exists: add --fresh or give another --out")
         adapter = {k.removeprefix("adapter/"): v for k, v in loaded.items() if k.startswith("adapter/")}
         optimizer.init(adapter)
         optimizer.state = _optimizer_state(loaded)

@@ -107,7 +107,7 @@ def test_table_on_stdout_and_progress_on_stderr():
     assert lines[0].split() == ["figure", "measured", "goal", "met", "how"]
     assert lines[1].startswith("import agentkit") and "≤ 0.3 s" in lines[1] and "median of 3" in lines[1]
     assert lines[2].startswith("whole make test") and "≤ 20 min" in lines[2]
-    assert " cores; load " in done.stdout and "BLAS " in done.stdout
+    assert f"{os.cpu_count()} cores" in lines[4] and "; load " in lines[4] and "; BLAS " in lines[4]
     assert "3/3" in done.stderr and "3/3" not in done.stdout
 
 

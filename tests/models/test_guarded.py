@@ -25,15 +25,18 @@ TORN = '{"expression": "1/0'
 MARKUP = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "6*7"}}\n</tool_call>'
 
 
+_loop = asyncio.new_event_loop()  # one for all: langchain-openai shares a connection pool between models
+
+
 async def _merged(stream):
     return functools.reduce(operator.add, [chunk async for chunk in stream])
 
 
 WAYS = {
     "invoke": lambda model, text: model.invoke(text),
-    "ainvoke": lambda model, text: asyncio.run(model.ainvoke(text)),
+    "ainvoke": lambda model, text: _loop.run_until_complete(model.ainvoke(text)),
     "stream": lambda model, text: functools.reduce(operator.add, model.stream(text)),
-    "astream": lambda model, text: asyncio.run(_merged(model.astream(text))),
+    "astream": lambda model, text: _loop.run_until_complete(_merged(model.astream(text))),
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 every_kind = pytest.mark.parametrize("kind", WIRES)
@@ -259,7 +262,9 @@ def test_a_refused_call_goes_back_as_a_call_that_servers_can_read(kind, way, mon
         model.invoke([HumanMessage("what is it?"), refused, ToolMessage("Error: cut", tool_call_id=id, status="error")])
     sent = requests[-1].get("messages") or requests[-1]["input"]
     told = json.dumps(sent)
-    assert told.count('"calculator"') == 1 and told.count(f'"{id}"') == 2, sent
+    assert told.count('"calculator"') == 1 and told.count("Error: cut") == 1
+    if kind != "ollama":  # which pairs calls and results by their order
+        assert told.count(f'"{id}"') == 2
     if kind in ("http", "openai"):
         call = sent[1]["tool_calls"][0]["function"]
         assert call == {"name": "calculator", "arguments": json.dumps({"text": TORN})}
@@ -279,7 +284,7 @@ def test_an_agent_has_a_cut_call_corrected_and_never_runs_it(kind, monkeypatch):
 
     cut, whole = Said("Hm.", (("calculator", TORN),), "length"), Said(calls=(("calculator", SOUND),))
     with speaking(kind, monkeypatch, cut, whole, Said("It is 42."), tools=()) as (model, requests):
-        agent = build_agent("lite", model, [calculator])
+        agent = build_agent(model=model, tools=[calculator])
         heard = []
         with events.listening(heard.append):
             result = agent.run("what is it?")

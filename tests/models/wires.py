@@ -1,6 +1,7 @@
 """A server in the test's process that speaks as OpenAI, Anthropic and Ollama do, and says what the test tells it."""
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from agentkit.models import load_model
 from agentkit.models.profile import GenerationProfile
 from tests.served import served
 
+_numbers = itertools.count()
 CALCULATOR = {
     "type": "function",
     "function": {
@@ -75,7 +77,15 @@ def openai_responses(said: Said, sent: dict) -> dict | bytes:
         for n, id, name, args in said.parts()
     ]
     output = ([message] if said.text else []) + calls
-    whole = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": status, "output": output, **cut}
+    whole = {
+        "id": f"resp_{next(_numbers)}",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": status,
+        "output": output,
+        **cut,
+    }
     whole |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     if not sent.get("stream"):
         return whole
