@@ -33,7 +33,8 @@ class RunPanel(widgets.VBox):
         wide = widgets.Layout(width="100%")
         self.prompt = widgets.Textarea(value=question, placeholder="Ask something", layout=wide, rows=2)
         self.temperature = widgets.FloatSlider(value=self._profile.temperature, min=limits["low"], max=limits["high"], step=0.05,
-                                               description="temperature", continuous_update=False, tooltip=limits["help"])
+                                               description="temperature", style={"description_width": "initial"},
+                                               continuous_update=False, tooltip=limits["help"])
         self.run_button = widgets.Button(description="Run", button_style="primary", icon="play")
         self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True)
         self.view = widgets.HTML(value=_page([], "Nothing has run yet."))

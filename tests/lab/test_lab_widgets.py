@@ -6,10 +6,11 @@ import comm
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from agentkit.lab import Predict, RunPanel, check_call, check_cut, timeline, versions
+from agentkit.lab import Predict, RunPanel, check_call, check_cut, predict, timeline, versions
 from agentkit.loops import build_agent
 from agentkit.loops.result import RunResult
 from agentkit.models import ScriptedChatModel, Step
+from agentkit.models.errors import BadField
 from agentkit.tools import tools_for
 
 CALL = AIMessage("", tool_calls=[{"name": "calculator", "args": {"expression": "23*19"}, "id": "1"}])
@@ -91,6 +92,11 @@ def test_2000_tokens_send_a_bounded_number_of_bytes(monkeypatch):
     panel.ask()
     assert panel.view.value.count("word") == 2000
     assert 0 < sum(sent) < 2_000_000
+
+
+def test_an_unknown_prediction_is_named():
+    with pytest.raises(BadField, match="prediction 'x' is unknown; known are a sum"):
+        predict("x")
 
 
 def test_predict_gives_nothing_away_before_a_choice():
