@@ -25,7 +25,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """A run begins: which loop and model, on which question, under which recursion limit (supersteps)."""
+    """A run begins: which loop and model, on which question, under which limit of steps."""
 
     loop: str
     model: str
@@ -159,6 +159,17 @@ def listening(sink: Sink) -> Iterator[None]:
             outer(event)
 
     token = _sink.set(both)
+    try:
+        yield
+    finally:
+        _sink.reset(token)
+
+
+@contextlib.contextmanager
+def retold(change: Callable[[Event], Event]) -> Iterator[None]:
+    """Let every event emitted in this context pass through `change` on its way to the listeners."""
+    outer = _sink.get()
+    token = _sink.set(outer and (lambda event: outer(change(event))))
     try:
         yield
     finally:

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out a parsed `ask`. Everything the user gave is checked before a model is loaded."""
     check_loop(args.loop)
     if args.thread is not None:
-        check_thread(args.thread)
+        check_thread(args.thread, args.loop)
     question = _question(args.question, args.file)
     profile = GenerationProfile.from_text(args.profile, profile_for(args.model))
     from agentkit.cli.show import Transcript  # the spinner must turn before the slow imports begin

@@ -15,9 +15,10 @@ from langchain_core.messages import AIMessage, BaseMessage
 from agentkit.cancel import cancelled_by
 from agentkit.events import Event, RunEnded, RunStarted, Sink, ToolReturned, emit, listening
 from agentkit.loops.build import check_thread
+from agentkit.loops.guards import Limits
 from agentkit.loops.narrator import Narrator
 from agentkit.loops.result import RunResult, Usage
-from agentkit.loops.stop import GRACE, TurnEnded
+from agentkit.loops.stop import GRACE, Cancelled, TurnEnded
 from agentkit.models.errors import AgentkitError, BadField
 from agentkit.models.profile import GenerationProfile
 
@@ -28,12 +29,13 @@ Events = Generator[Event, None, RunResult]
 class Turn:
     """One run under way: what it was asked, what it cost so far, and the messages it has.
 
-    `narrator` is the LangChain callback handler to pass to the models of the turn.
+    `resumes`: it goes on with a turn that broke off, even if that means to ask nothing new. `narrator` is the LangChain callback handler to pass to the models of the turn.
     """
 
     question: str
     thread: str | None
     cancel: threading.Event
+    resumes: bool = False
     usage: Usage = field(default_factory=Usage)
     messages: list[BaseMessage] = field(default_factory=list)
     narrator: Narrator = field(init=False)
@@ -55,11 +57,15 @@ class Agent(ABC):
 
     def __init__(self, model: BaseChatModel, tools: list, checkpointer: Any, profile: GenerationProfile):
         self.model, self.tools, self.checkpointer, self.profile = model, tools, checkpointer, profile
+        self.limit = profile.recursion_limit  # most steps of a run, as StepStarted counts them
 
-    def run(self, question: str, thread: str | None = None, cancel: threading.Event | None = None) -> RunResult:
+    def run(
+        self, question: str | None, thread: str | None = None, cancel: threading.Event | None = None
+    ) -> RunResult:
         """Ask and wait. `thread` continues a conversation (needs a checkpointer); setting `cancel` stops the run.
 
-        However the run ends, it ends with a RunResult; only bad arguments raise (AgentkitError).
+        A turn that a killed process left unfinished goes on where it stood if the question is None, or the same again;
+        another question begins a new turn. However the run ends, it ends with a RunResult; only bad arguments raise (AgentkitError).
         """
         events = self.stream(question, thread, cancel)
         while True:
@@ -68,18 +74,27 @@ class Agent(ABC):
             except StopIteration as end:
                 return end.value
 
-    def stream(self, question: str, thread: str | None = None, cancel: threading.Event | None = None) -> Events:
+    def stream(
+        self, question: str | None, thread: str | None = None, cancel: threading.Event | None = None
+    ) -> Events:
         """The run's events as they come, RunStarted first, RunEnded last; the RunResult is the generator's value.
 
         Closing the generator or setting `cancel` stops the run: a model within one token, a tool at once.
         """
-        if not isinstance(question, str) or not question.strip():
+        resumes = question is None and thread is not None
+        if not resumes and (not isinstance(question, str) or not question.strip()):
             raise BadField("the question is empty; ask something")
         if thread is not None:
-            check_thread(thread)
+            check_thread(thread, self.loop)
             if self.checkpointer is None:
                 raise BadField(f"thread {thread!r} cannot be continued: the agent has no checkpointer")
-        return self._stream(Turn(question, thread, cancel or threading.Event()))
+        if resumes and (question := self.unfinished(thread)) is None:
+            raise BadField(f"thread {thread!r} has no unfinished turn to go on with; ask something")
+        return self._stream(Turn(question, thread, cancel or threading.Event(), resumes))
+
+    def unfinished(self, thread: str) -> str | None:
+        """The question of a turn that a killed process left unfinished on this thread, or None."""
+        return None
 
     def _stream(self, turn: Turn) -> Events:
         events: queue.SimpleQueue[Event | RunResult | BaseException] = queue.SimpleQueue()
@@ -104,13 +119,14 @@ class Agent(ABC):
             turn.hear(event)
             put(event)
 
-        with listening(hear), cancelled_by(turn.cancel):
+        limits = Limits(self.profile.token_budget, self.profile.time_limit, turn.usage)
+        with listening(hear), cancelled_by(turn.cancel), limits.watching(turn.cancel):
             try:
-                put(self._result(turn))
+                put(self._result(turn, limits))
             except BaseException as problem:  # a listener of the caller's failed; without an end the queue would wait
                 put(problem)
 
-    def _result(self, turn: Turn) -> RunResult:
+    def _result(self, turn: Turn, limits: Limits) -> RunResult:
         began, error = time.perf_counter(), None
         emit(
             RunStarted(
@@ -118,12 +134,14 @@ class Agent(ABC):
                 model=model_name(self.model),
                 question=turn.question,
                 thread=turn.thread,
-                limit=self.profile.recursion_limit,
+                limit=self.limit,
             )
         )
         try:
             reason, answer = self._turn(turn)
         except TurnEnded as end:
+            if isinstance(end, Cancelled) and limits.over:
+                end = limits.over  # the clock stops a run as a user does
             reason, answer = end.reason, str(end)
         except BaseException as problem:
             reason, error = "error", problem

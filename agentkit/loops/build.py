@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from agentkit.models.profile import GenerationProfile
 
 # Name: the module whose `build(model, tools, checkpointer, profile)` makes the agent.
-LOOPS = {"lite": "agentkit.loops.lite"}
+LOOPS = {"lite": "agentkit.loops.lite", "handmade": "agentkit.loops.handmade",
+         "planned": "agentkit.loops.planned", "react": "agentkit.loops.react"}
+THREADLESS = ("handmade",)
 
 
 def build_agent(
@@ -40,10 +42,13 @@ def build_agent(
     return build(model, list(tools), checkpointer, profile or own_profile(model))
 
 
-def check_thread(name: str) -> None:
-    """Raise BadField for a name that no thread can have."""
+def check_thread(name: str, loop: str) -> None:
+    """Raise BadField for a name that no thread can have, and for a loop that keeps none."""
     if not isinstance(name, str) or not 0 < len(name.strip()) <= 200:
         raise BadField(f"thread is {name!r}; a name has 1 to 200 characters")
+    if loop in THREADLESS:
+        able = ", ".join(other for other in LOOPS if other not in THREADLESS)
+        raise BadField(f"thread {name!r}: the {loop} loop keeps no threads; use a loop that does: {able}")
 
 
 def check_loop(loop: str) -> None:

@@ -1,19 +1,52 @@
-"""Calls on their way between model and tools: announced, corrected when malformed, run with their errors caught."""
+"""Calls on their way between model and tools: announced, corrected when malformed, guarded, their errors caught.
+
+Every loop that asks through `ask` and acts through `run_tool` has the same guards and tells the same events.
+"""
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import ToolException
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
+from langgraph.types import Command
 
-from agentkit import events
-from agentkit.loops.stop import or_cancelled
+from agentkit import cancel, events
+from agentkit.loops import guards
+from agentkit.loops.narrator import Abort
+from agentkit.loops.stop import Cancelled, or_cancelled
 from agentkit.models.errors import AgentkitError
 from agentkit.models.messages import invalid_calls
 
 RETRIES = 2  # how often a model may correct a malformed call before the turn ends
+
+
+def ask(messages: Sequence[BaseMessage], invoke: Callable[[list[BaseMessage]], AIMessage]) -> list[BaseMessage]:
+    """What the model answers to `messages`: its message, and before it those with malformed calls and their feedback."""
+    written: list[BaseMessage] = []
+    for attempt in range(1, RETRIES + 2):
+        guards.before_model()
+        message, feedback = announced(answered(partial(invoke, [*messages, *written])))
+        written += [message, *feedback]
+        # With a sound call among the malformed ones the turn goes on: it runs, and the model reads all results.
+        if message.tool_calls or not feedback:
+            break
+        guards.malformed(attempt, RETRIES + 1, str(feedback[0].text))
+    return written
+
+
+def answered(invoke: Callable[[], AIMessage]) -> AIMessage:
+    """One answer of a model. Raises Cancelled if the run was stopped meanwhile."""
+    try:
+        answer = or_cancelled(invoke)
+    except Abort:
+        raise Cancelled from None
+    if cancel.current().is_set():
+        raise Cancelled  # a local model returns what it had; half an answer is none
+    return answer
 
 
 def announced(message: AIMessage) -> tuple[AIMessage, list[ToolMessage]]:
@@ -43,11 +76,15 @@ def announced(message: AIMessage) -> tuple[AIMessage, list[ToolMessage]]:
     return message.model_copy(update={"invalid_tool_calls": fixed}), feedback
 
 
-def run_tool(call: dict, execute: Callable[[], ToolMessage]) -> ToolMessage:
+def run_tool(call: dict, messages: Sequence[BaseMessage], execute: Callable[[], Any]) -> Any:
     """The tool's result, timed and emitted; an exception of the tool becomes a result with status "error".
 
-    Interrupts, TurnEnded (guards, cancel) and everything else that LangGraph lets pass are not tool errors: they go on.
+    `messages` are the history up to the call; by them a guard may give a hint instead of running the tool. Interrupts,
+    TurnEnded (guards, cancel) and everything else that LangGraph lets pass are not tool errors: they go on.
     """
+    if hint := guards.before_tool(call, messages):
+        _returned(call, hint, None)
+        return hint
     began = time.perf_counter()
     try:
         result = or_cancelled(execute)
@@ -57,17 +94,24 @@ def run_tool(call: dict, execute: Callable[[], ToolMessage]) -> ToolMessage:
         if is_invalid_resume(error):
             raise
         result = ToolMessage(content=error_text(error), name=call["name"], tool_call_id=call["id"], status="error")
-    if isinstance(result, ToolMessage):
-        events.emit(
-            events.ToolReturned(
-                id=call["id"] or "",
-                name=call["name"],
-                content=str(result.text),
-                status=result.status,
-                seconds=round(time.perf_counter() - began, 4),
-            )
-        )
+    _returned(call, result, round(time.perf_counter() - began, 4))
     return result
+
+
+def _returned(call: dict, result: Any, seconds: float | None) -> None:
+    # A tool may answer with a Command, which holds its message beside other changes of the state.
+    update = result.update if isinstance(result, Command) and isinstance(result.update, dict) else {}
+    for message in [result] if isinstance(result, ToolMessage) else update.get("messages", []):
+        if isinstance(message, ToolMessage):
+            events.emit(
+                events.ToolReturned(
+                    id=call["id"] or "",
+                    name=call["name"],
+                    content=str(message.text),
+                    status=message.status,
+                    seconds=seconds,
+                )
+            )
 
 
 def error_text(error: BaseException) -> str:

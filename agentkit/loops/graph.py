@@ -1,30 +1,38 @@
 """Running a compiled LangGraph as a turn: its supersteps become events, and each of its endings a reason."""
 
+import contextlib
+import contextvars
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, message_to_dict
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphRecursionError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
 
-from agentkit.events import CheckpointSaved, StepEnded, StepStarted, emit
+from agentkit.events import CheckpointSaved, GuardVerdict, StepEnded, StepStarted, emit
 from agentkit.loops.agent import Agent, Turn, answer_of
 from agentkit.loops.history import closed, is_answer
+from agentkit.loops.state import fresh_turn
 from agentkit.loops.stop import Cancelled, TurnEnded
 
 
 class GraphAgent(Agent):
-    """An agent whose loop is a graph with `messages` in its state. `last_node` is where a finished turn ends."""
+    """An agent whose loop is a graph over AgentState. `last_node` is where a finished turn ends."""
 
     def __init__(self, loop: str, graph: CompiledStateGraph, last_node: str, *args: Any):
         super().__init__(*args)
-        self.loop, self.graph, self.last_node = loop, graph, last_node
+        # Bound to the graph, too: a lesson that runs `agent.graph` itself would else get LangGraph's 10007 steps.
+        self.graph = graph.with_config({"recursion_limit": self.limit})
+        self.loop, self.last_node = loop, last_node
+        self._shells = {name for name, _ in graph.get_subgraphs()}  # nodes that are graphs: their inner steps count
 
     def _config(self, turn: Turn) -> dict:
         # The limit belongs at the top level: LangGraph ignores one inside `configurable` and then allows 10007 steps.
-        config: dict = {"recursion_limit": self.profile.recursion_limit, "callbacks": [turn.narrator]}
+        config: dict = {"recursion_limit": self.limit, "callbacks": [turn.narrator]}
         if self.checkpointer is not None:
             # A run without a thread leaves nothing behind that another could meet.
             turn.thread = turn.thread or f"once-{uuid.uuid4().hex}"
@@ -33,36 +41,58 @@ class GraphAgent(Agent):
 
     def _turn(self, turn: Turn) -> tuple[str, str]:
         config = self._config(turn)
-        steps = _Steps(turn)
-        options: dict = {"stream_mode": ["tasks", "values"]}
-        if self.checkpointer is not None:
-            # Sync: a superstep counts only once it is on disk, so a killed process loses none that it had shown.
-            options = {"stream_mode": ["tasks", "values", "checkpoints"], "durability": "sync"}
-        stream = self.graph.stream({"messages": self._asked(turn, config)}, config, **options)
+        given = self._given(turn, config)
+        steps = _Steps(turn, self._shells, ["tasks", "values"] + ["checkpoints"] * (self.checkpointer is not None))
+        # Sync: a superstep counts only once it is on disk, so a killed process loses none that it had shown.
+        options = {} if self.checkpointer is None else {"durability": "sync"}
+        token = _running.set(steps)
         try:
-            for mode, payload in stream:
-                steps.take(mode, payload)
-                if mode == "values" and turn.cancel.is_set():
-                    raise Cancelled
+            steps.follow(self.graph.stream(given, config, stream_mode=steps.modes, **options))
         except GraphRecursionError:
             # LangGraph raises at the limit even if the last allowed step was the answer.
             if not (turn.messages and is_answer(turn.messages[-1])):
-                raise TurnEnded("limit", _too_large(turn.messages, self.profile.recursion_limit)) from None
+                text = _too_large(turn.messages, self.limit)
+                emit(GuardVerdict(guard="recursion_limit", verdict="stop", detail=text))
+                raise TurnEnded("limit", text) from None
         finally:
-            stream.close()
+            _running.reset(token)
             steps.close()
         if steps.interrupts:
             return "interrupt", f"The run waits for a reply: {steps.interrupts[0].get('value')}"
         return answer_of(turn.messages)
 
-    def _asked(self, turn: Turn, config: dict) -> list[BaseMessage]:
-        """The input of the turn: the question, and before it what the thread's history lacks."""
+    def unfinished(self, thread: str) -> str | None:
+        """The question of a turn that a killed process left unfinished on this thread, or None."""
+        return self._open({"configurable": {"thread_id": thread}})[2]
+
+    def _open(self, config: dict) -> tuple[list[BaseMessage], list[BaseMessage], str | None]:
+        """The thread's messages as its graph holds them; with what an unfinished turn adds; and that turn's question."""
+        state = self.graph.get_state(config)
+        held = known = state.values.get("messages", [])
+        if not state.next:
+            return held, known, None
+        state = self.graph.get_state(config, subgraphs=True)
+        while inner := next((task.state for task in state.tasks if isinstance(task.state, StateSnapshot)), None):
+            state = inner
+        known = state.values.get("messages", held)
+        # Tools that ended beside one that did not: their results are kept apart until the superstep is whole.
+        done = [m for task in state.tasks for m in dict(_plain_writes(task.result or {})).get("messages", [])]
+        question = next((str(m.text) for m in reversed(known) if isinstance(m, HumanMessage)), None)
+        return held, add_messages(known, done), question
+
+    def _given(self, turn: Turn, config: dict) -> dict | None:
+        """The input of the turn: the question, and before it what the thread's history lacks; None to resume."""
+        held, known, open_question = self._open(config) if self.checkpointer is not None else ([], [], None)
+        # Who asks the same again after a crash wants the answer, not a second start.
+        if turn.resumes or open_question == turn.question:
+            turn.resumes, turn.messages = True, known
+            return None
         question = HumanMessage(turn.question, id=str(uuid.uuid4()))
-        known = self.graph.get_state(config).values.get("messages", []) if self.checkpointer is not None else []
         valid = closed(known)
         turn.messages = [*valid, question]
-        unchanged = [id(message) for message in valid] == [id(message) for message in known]
-        return [question] if unchanged else [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.messages]
+        unchanged = [id(message) for message in valid] == [id(message) for message in held]
+        messages = [question] if unchanged else [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.messages]
+        return {"messages": messages, **fresh_turn()}
 
     def _close(self, turn: Turn, answer: str, reason: str) -> None:
         # An answer needs nothing after it; an interrupt's open call is what the reply will answer. Without messages the
@@ -75,19 +105,47 @@ class GraphAgent(Agent):
             self.graph.update_state(self._config(turn), update, as_node=self.last_node)
 
 
-class _Steps:
-    """Turns LangGraph's stream into events: tasks of one node in one superstep are one step."""
+def run_inside(graph: CompiledStateGraph, state: dict, config: RunnableConfig) -> dict:
+    """Run a graph as one node of another; its supersteps become the steps of the turn. Returns its last state.
 
-    def __init__(self, turn: Turn):
-        self.turn, self.number = turn, 0
+    LangGraph would stream a graph that is itself the node from a second thread, and its steps would be told too late.
+    """
+    steps = _running.get()
+    if steps is None:  # somebody runs the graph without an agent
+        return graph.invoke(state, config)
+    return steps.follow(graph.stream(state, config, stream_mode=steps.modes))
+
+
+class _Steps:
+    """Turns LangGraph's stream into events: tasks of one node in one superstep are one step.
+
+    A node that is a graph itself (`shells`) is no step of its own; the supersteps inside it are.
+    """
+
+    def __init__(self, turn: Turn, shells: set[str], modes: list[str]):
+        self.turn, self.shells, self.modes, self.number = turn, shells, modes, 0
         self.interrupts: list[dict] = []
         self._open: dict[str, str] = {}  # task id: node
         self._changes: dict[str, list[tuple[str, dict]]] = {}  # node: its tasks' updates, in the order they began
         self._finished: list[BaseMessage] = []
 
+    def follow(self, stream: Generator[tuple[str, Any]]) -> dict:
+        """Take all that a graph streams; returns the last state. Raises Cancelled if the run is stopped between steps."""
+        state: dict = {}
+        with contextlib.closing(stream):
+            for mode, payload in stream:
+                self.take(mode, payload)
+                if mode == "values":
+                    state = payload
+                    if self.turn.cancel.is_set():
+                        raise Cancelled
+        return state
+
     def take(self, mode: str, payload: Any) -> None:
         if mode == "values":
-            self.turn.messages, self._finished = list(payload.get("messages", [])), []
+            # A resumed turn is first told as the outer graph knows it, which is less than what is known.
+            if not (self.turn.resumes and self.number == 0):
+                self.turn.messages, self._finished = list(payload.get("messages", [])), []
         elif mode == "checkpoints":
             place = payload["config"]["configurable"]
             emit(
@@ -95,6 +153,8 @@ class _Steps:
                     thread=place["thread_id"], checkpoint=place["checkpoint_id"], step=payload["metadata"]["step"]
                 )
             )
+        elif payload["name"] in self.shells:
+            return
         elif "result" in payload or "error" in payload:
             self._end(payload)
         else:
@@ -140,6 +200,9 @@ class _Steps:
             )
 
 
+_running: contextvars.ContextVar[_Steps | None] = contextvars.ContextVar("agentkit_steps", default=None)
+
+
 def _plain_writes(result: dict) -> Iterator[tuple[str, Any]]:
     """State updates by key; LangGraph folds several writes of one task into {"$writes": [...]}."""
     for key, value in result.items():
@@ -150,7 +213,8 @@ def _plain_writes(result: dict) -> Iterator[tuple[str, Any]]:
 
 def _json_ready(value: Any) -> Any:
     if isinstance(value, BaseMessage):
-        kept = {key: held for key, held in message_to_dict(value)["data"].items() if held not in (None, "", [], {})}
+        # The fields as they are: LangChain's own dump of a message costs more than the rest of the step's events.
+        kept = {key: held for key, held in vars(value).items() if held not in (None, "", [], {})}
         return {"type": value.type, "content": value.content, **_json_ready(kept)}
     if isinstance(value, dict):
         return {str(key): _json_ready(held) for key, held in value.items()}

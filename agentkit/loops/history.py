@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 UNFINISHED = "Error: this call was not finished, it has no result."
 BROKEN_OFF = "This turn broke off before it reached an answer."
@@ -32,6 +32,12 @@ def closed(messages: Sequence[BaseMessage], note: str = BROKEN_OFF, reason: str 
     if out and not is_answer(out[-1]):
         out.append(AIMessage(content=note, response_metadata={"ended": reason}))
     return out
+
+
+def this_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What came after the last question."""
+    start = max((place for place, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
+    return list(messages[start + 1 :])
 
 
 def is_answer(message: BaseMessage) -> bool:

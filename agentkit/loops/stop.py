@@ -1,8 +1,11 @@
 """Ending a turn early: the exceptions that do it, and waiting that gives up when the run is cancelled."""
 
 import contextvars
+import os
+import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from langgraph.errors import GraphBubbleUp
@@ -11,6 +14,7 @@ from agentkit import cancel
 
 T = TypeVar("T")
 GRACE = 0.5
+MOST_IDLE = 8
 
 
 class TurnEnded(GraphBubbleUp):
@@ -35,19 +39,20 @@ class Cancelled(TurnEnded):
 def or_cancelled(work: Callable[[], T]) -> T:
     """The result of `work()`, or Cancelled once the run is cancelled and `work` has not ended within GRACE seconds.
 
-    A function that blocks cannot be stopped from outside. It runs in a thread of its own (in this context), which is
+    A function that blocks cannot be stopped from outside. It runs in another thread (in this context), which is then
     left behind: models and tools that watch `agentkit.cancel` end soon after.
     """
     event, done, box = cancel.current(), threading.Event(), []
+    if event.is_set():
+        raise Cancelled  # nothing is begun after the stop
 
     def run():
         try:
             box.append((work(), None))
         except BaseException as error:
             box.append((None, error))
-        done.set()
 
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), name="agentkit-call", daemon=True).start()
+    _Worker.free().jobs.put((partial(contextvars.copy_context().run, run), done))
     while not done.wait(0.05):
         if event.is_set():
             if not done.wait(GRACE):
@@ -59,3 +64,34 @@ def or_cancelled(work: Callable[[], T]) -> T:
         finally:
             del error, box  # the traceback holds this frame: do not hold the traceback back
     return result
+
+
+class _Worker:
+    """A daemon thread that is used again: to start one for each call would cost more than the rest of a step."""
+
+    idle: list["_Worker"] = []
+
+    @classmethod
+    def free(cls) -> "_Worker":
+        try:
+            return cls.idle.pop()
+        except IndexError:
+            return cls()
+
+    def __init__(self):
+        self.jobs: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="agentkit-call", daemon=True).start()
+
+    def _work(self) -> None:
+        stays = True
+        while stays:
+            job, done = self.jobs.get()
+            job()
+            if stays := len(self.idle) < MOST_IDLE:
+                self.idle.append(self)  # before the caller wakes, who may have the next job
+            done.set()
+            del job, done  # what the job held, a model's answer perhaps, must not live until the next one
+
+
+# A forked process has none of these threads.
+os.register_at_fork(after_in_child=_Worker.idle.clear)

@@ -202,22 +202,23 @@ def _unless(default: float, value: float) -> float | None:
 @functools.cache
 def _plain(base: type, where: str, key: str | None = None, **reading: bool) -> type:
     """`base` with sound calls only (`reading`: see `guarded.Answer`), failures in one line, and thoughts kept."""
-    from agentkit.models.guarded import Answer, history, settled
+    from agentkit.models.guarded import Answer, settled
+    from agentkit.models.messages import sendable
 
     class Plain(base):
         def _generate(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                return settled(super()._generate(history(messages), stop, **kwargs), kwargs.get("tools"), **reading)
+                return settled(super()._generate(sendable(messages), stop, **kwargs), kwargs.get("tools"), **reading)
 
         async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                result = await super()._agenerate(history(messages), stop, **kwargs)
+                result = await super()._agenerate(sendable(messages), stop, **kwargs)
                 return settled(result, kwargs.get("tools"), **reading)
 
         # The base gets no run manager: it would tell listeners of chunks before they were judged.
         def _stream(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                stream = super()._stream(history(messages), stop, **kwargs)
+                stream = super()._stream(sendable(messages), stop, **kwargs)
                 for chunk in Answer(kwargs.get("tools"), **reading).chunks(stream):
                     if run_manager:
                         run_manager.on_llm_new_token(chunk.text, chunk=chunk)
@@ -225,7 +226,7 @@ def _plain(base: type, where: str, key: str | None = None, **reading: bool) -> t
 
         async def _astream(self, messages, stop=None, run_manager=None, **kwargs):
             with _told(where, key):
-                stream = super()._astream(history(messages), stop, **kwargs)
+                stream = super()._astream(sendable(messages), stop, **kwargs)
                 async with contextlib.aclosing(Answer(kwargs.get("tools"), **reading).achunks(stream)) as chunks:
                     async for chunk in chunks:
                         if run_manager:

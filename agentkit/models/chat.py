@@ -1,6 +1,7 @@
 """`LocalChatModel`: a local MLX model as a LangChain chat model."""
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -88,9 +89,7 @@ class LocalChatModel(BaseChatModel):
 
     def with_profile(self, **changes) -> "LocalChatModel":
         """The same loaded model under a changed profile; BadField names a bad value."""
-        other = type(self)(name=self.name, profile=self.profile.but(**changes), thinking=self.thinking)
-        other._engine = self._engine
-        return other
+        return self.model_copy(update={"profile": self.profile.but(**changes)})
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, by this model's own tokenizer."""
@@ -146,14 +145,17 @@ class LocalChatModel(BaseChatModel):
 
 
 def _choice(choice, names: list[str]) -> str | None:
+    """LangChain's and OpenAI's ways to say it, as None (auto), "none", "required" or a tool's name."""
+    wanted = choice
     if isinstance(choice, dict):
-        choice = choice.get("function", choice).get("name")
-    if choice in (None, False, "auto"):
+        inner = choice.get("function")
+        wanted = (inner if isinstance(inner, dict) else choice).get("name") or choice.get("type")
+    if wanted is None and choice is None or wanted is False or wanted == "auto":
         return None
-    if choice in (True, "any", "required"):
+    if wanted is True or wanted in ("any", "required"):
         return "required"
-    if choice == "none" or choice in names:
-        return choice
+    if isinstance(wanted, str) and (wanted == "none" or wanted in names):
+        return wanted
     raise BadField(f"tool_choice is {choice!r}; allowed are auto, none, required or one of {', '.join(names)}")
 
 
@@ -171,7 +173,7 @@ class _Call:
         self.boundary = self._boundary(messages)
         self.cancel = cancel.current()
         self.closed = threading.Event()
-        self.stop = StopText(stop or [])
+        self.stop = StopText([stop] if isinstance(stop, str) else stop or [])
         self.finished = self.parsed = None
 
     def _grammar(self, choice: str | None) -> str | None:
@@ -179,10 +181,11 @@ class _Call:
             return None
         if self.model.form != "hermes":
             raise BadField(f"constrained decoding writes calls in the hermes form; this model uses {self.model.form}. Set constrained=false and leave tool_choice on auto")
-        from agentkit.models.constrain import ToolChoice, grammar_for
+        from agentkit.models.constrain import ToolChoice, grammar_for, own_tags
 
         mode = ToolChoice("auto") if choice is None else ToolChoice("required") if choice == "required" else ToolChoice("named", choice)
-        return grammar_for(self.tools, mode, thinking=self.engine.tokenizer.has_thinking)
+        tokenizer = self.engine.tokenizer
+        return grammar_for(self.tools, mode, thinking=tokenizer.has_thinking, tags=own_tags(tokenizer))
 
     def _boundary(self, messages) -> int | None:
         """Where the last message begins: a cache that cannot rewind is kept from there, so that an edit finds it."""
@@ -207,19 +210,18 @@ class _Call:
         opened = self.engine.opens_thought(self.tokens)
         parser = ToolCallParser(self.model.form, tools=self.tools, thinking=opened)
         sent, teller = _Sent(self.model.name), TokenTeller()
-        stream = owner().stream(lambda _: self.engine.stream(request), self.closed)
-        for item in stream:
+        stream = owner().stream(lambda _: self._until_stop(self.engine.stream(request)), self.closed)
+        for item, text in stream:
             if isinstance(item, Prefilled):
                 events.emit(self._reuse(item))
             elif isinstance(item, Piece):
-                text, before = self.stop.feed(item.text), parser.state
+                before = parser.state
                 deltas = parser.feed(text) if text else []
                 teller.saw(item, before, parser)
                 yield from sent.deltas(deltas)
-                if self.stop.hit:
-                    self.closed.set()
             elif isinstance(item, Finished):
                 self.finished = item
+                break  # the engine still tidies up; the answer need not wait for it
         teller.flush()
         if self.finished is None:
             return
@@ -231,6 +233,17 @@ class _Call:
                 call["error"] = call["error"].replace(CUT, "cut because the run was stopped")
         yield from sent.rest(self.parsed)
         yield sent.last(self.parsed, self._usage(), self._metadata(reason))
+
+    def _until_stop(self, items: Iterator) -> Iterator[tuple[Any, str]]:
+        """Each item with the text that is certain by now. On the owner thread: nothing is generated behind a stop sequence."""
+        from agentkit.models.engine import Piece
+
+        with contextlib.closing(items):
+            for item in items:
+                text = self.stop.feed(item.text) if isinstance(item, Piece) else ""
+                if self.stop.hit:
+                    self.closed.set()
+                yield item, text
 
     def message(self) -> AIMessage:
         """The whole answer; refused calls carry their reasons."""

@@ -16,7 +16,11 @@ import numpy as np
 
 from agentkit.models.errors import AgentkitError
 
-_SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+# Lenient: what a grammar cannot say (uniqueItems, not, if) is left to the check of the finished call.
+_SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+
+# What may name arguments beside `properties`; a tool with none of it takes no arguments.
+_OPEN = {"additionalProperties", "patternProperties", "anyOf", "allOf", "$ref", "enum", "const"}
 
 
 @dataclass(frozen=True)
@@ -27,23 +31,32 @@ class ToolChoice:
     name: str | None = None
 
 
-def grammar_for(tools: list[dict], choice: ToolChoice = ToolChoice(), thinking: bool = False) -> str:
+def own_tags(tokenizer) -> bool:
+    """Whether `<tool_call>` and its end are tokens of their own, as in Qwen3: llguidance then wants them by name."""
+    return {"<tool_call>", "</tool_call>"} <= tokenizer.get_added_vocab().keys()
+
+
+def grammar_for(tools: list[dict], choice: ToolChoice = ToolChoice(), thinking: bool = False, tags: bool = False) -> str:
     """Lark grammar of one answer: free text or one call in the Hermes form; tools are OpenAI-style schemas.
 
     Arguments follow each tool's JSON schema; keys come in the schema's order. `thinking`: white space may come first,
-    as it does after a closed thought. Raises AgentkitError for a choice that names no bound tool.
+    as it does after a closed thought. `tags`: see `own_tags`. Raises AgentkitError for a choice that names no bound tool.
     """
     functions = [tool.get("function", tool) for tool in tools]
     if choice.mode == "named":
         functions = [f for f in functions if f["name"] == choice.name]
         if not functions:
             raise AgentkitError(f"tool_choice names {choice.name!r}; bound are {', '.join(t.get('function', t)['name'] for t in tools)}")
+    begin, end = ("<tool_call> ", " </tool_call>") if tags else (json.dumps("<tool_call>") + " ", " " + json.dumps("</tool_call>"))
     calls = []
     for f in functions:
-        schema = strict(f.get("parameters") or {"type": "object", "properties": {}}) | {"x-guidance": _SPACING}
-        opening = '<tool_call>\n{"name": ' + json.dumps(f["name"], ensure_ascii=False) + ', "arguments": '
-        calls.append(f"{json.dumps(opening)} %json {json.dumps(schema)} {json.dumps('}' + chr(10) + '</tool_call>')}")
-    lead, blank = ("BLANK? ", "BLANK: /\\s+/\n") if thinking else ("", "")
+        schema = strict(f.get("parameters") or {}) | {"x-guidance": _SPACING}
+        if not schema.get("properties") and not schema.keys() & _OPEN:
+            schema |= {"type": "object", "properties": {}, "additionalProperties": False}
+        opening = '\n{"name": ' + json.dumps(f["name"], ensure_ascii=False) + ', "arguments": '
+        calls.append(f"{begin}{json.dumps(opening)} %json {json.dumps(schema)} {json.dumps('}' + chr(10))}{end}")
+    # Few blanks: a model that has lost its way could write them for ever.
+    lead, blank = ("BLANK? ", "BLANK: /[ \\t\\r\\n]{1,4}/\n") if thinking else ("", "")
     body = "call: " + "\n    | ".join(calls) + "\n"
     if choice.mode != "auto":
         return f"start: {lead}call\n{blank}{body}"
@@ -95,7 +108,7 @@ class Matcher:
 
     def __init__(self, inner, vocab: int):
         self._inner = inner
-        self._vocab = vocab
+        self.vocab = vocab
         self._bits = llguidance.numpy.allocate_token_bitmask(1, vocab)
 
     def forced(self) -> list[int]:
@@ -118,4 +131,4 @@ class Matcher:
     def mask(self) -> mx.array:
         """Allowed tokens as booleans (vocab,)."""
         llguidance.numpy.fill_next_token_bitmask(self._inner, self._bits, 0)
-        return mx.array(np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self._vocab].astype(bool))
+        return mx.array(np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self.vocab].astype(bool))

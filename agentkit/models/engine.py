@@ -199,6 +199,7 @@ class _Run:
         self.detokenizer, self.limit, self.cancel, self.cache, self.fed = detokenizer, limit, cancel, cache, fed
         self.count = self.forced = 0
         self.cut = False
+        self.owed: list[int] = []
         self.eos = engine.tokenizer.eos_token_ids
 
     def pieces(self, pending: list[int], opening: list[int], reuse: Reuse, began: float):
@@ -219,30 +220,41 @@ class _Run:
                 reason = "stop"
                 break
             drawn, logprobs = self.sampler(logits, self._mask())
+            logprob = logprobs[drawn]
+            # Asked for now: behind the next step, which is on its way below, its value would come a whole step late.
+            mx.async_eval(drawn, logprob)
+            self.sampler.saw(drawn)
+            ahead = None
+            if not self.matcher and self.count + 1 < self.limit:
+                # Started before the token is known: what follows here costs no time of the device's. An end token is
+                # fed as well, as the next prompt of the conversation has it in this place.
+                ahead = self.engine.model(drawn[None], cache=self.cache)[:, -1]
+                mx.async_eval(ahead)
             token = drawn.item()
+            if ahead is not None:
+                self.fed.append(token)
             if token in self.eos:
                 reason = "stop"
                 break
-            self.sampler.saw(drawn)
             thought = self.budget.open
-            if not self.matcher:
-                # Started before anything is decided about the token: the work below costs no time of the device's.
-                ahead = self._feed([token])
-                mx.async_eval(ahead)
             must = self.budget.saw(token)
             if self.matcher:
-                # A thought is outside the grammar, its opener and closer too.
-                if not thought and not self.budget.open and not must:
-                    self.matcher.saw(token)
+                # A thought is outside the grammar, its opener and closer too; the call that ends one is inside.
+                inside = [] if thought or self.budget.open or must else [token]
+                if thought and not must and self.budget.at_call:
+                    inside = self.budget.call
+                for seen in inside:
+                    self.matcher.saw(seen)
+                if inside:
                     must = self.matcher.forced()
-                must = self._fitting(must, 1)
-                ahead = self._feed([token, *must])
+            must = self._fitting(must, 1)
+            unfed = must if ahead is not None else [token, *must]
+            if self.count + 1 + len(must) >= self.limit or self.matcher and self.matcher.done:
+                self.owed = unfed
+            elif unfed:
+                ahead = self._feed(unfed)
                 mx.async_eval(ahead)
-            elif must:
-                must = self._fitting(must, 1)
-                ahead = self._feed(must) if must else ahead
-            piece = self._piece(token, logprobs[token].item(), "sampled", text)
-            yield piece
+            yield self._piece(token, logprob.item(), "sampled", text)
             if must:
                 self.sampler.saw(mx.array(must))
                 yield from self._emit(must, text)
@@ -256,6 +268,9 @@ class _Run:
             text.append(tail)
         yield Finished(reason, "".join(text), reuse.prompt, reuse.reused, self.count, self.budget.used, self.forced,
                        self.budget.after_forced_close, prefilled - began, time.perf_counter() - prefilled)
+        if self.owed:
+            # Nobody waits for what follows the last token; fed all the same, it is known to the next prompt.
+            mx.eval(self._feed(self.owed))
 
     def _fitting(self, forced: list[int], before: int) -> list[int]:
         """Forced tokens as far as max_tokens lets them, after `before` more; the rest is cut like any other text."""
@@ -264,8 +279,15 @@ class _Run:
         return forced[:max(0, room)]
 
     def _mask(self) -> mx.array | None:
-        if not self.matcher or self.budget.open:
+        if not self.matcher:
             return None
+        if self.budget.open:
+            # A thought is free, but what the grammar asks for comes behind it: neither the end nor a call may cut it short.
+            mask = mx.ones(self.matcher.vocab, dtype=mx.bool_)
+            mask[mx.array(sorted(self.eos))] = False
+            if len(self.budget.call) == 1:
+                mask[self.budget.call[0]] = False
+            return mask
         mask = self.matcher.mask()
         if self.budget.opener and self.count == 0:
             mask[self.budget.opener[0]] = True

@@ -12,18 +12,18 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, merge_content
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from agentkit.models.call_values import whole_json
 from agentkit.models.json_calls import as_args
-from agentkit.models.messages import invalid_calls
 from agentkit.models.parsed import BLANK, Delta
 from agentkit.models.tool_calls import CUT, ToolCallParser
 
 FILTERED = "cut by the server's content filter"
 LOST = "the server passed nothing of it on"
+_FIRST = 1000  # a chunk's call is numbered from here: above every block of content, which LangChain numbers alike
 # What servers say of an answer that ended before the model did.
 _ENDINGS = {
     "length": CUT,
@@ -33,24 +33,6 @@ _ENDINGS = {
     "content_filter": FILTERED,
     "refusal": FILTERED,
 }
-
-
-def history(messages: list[BaseMessage]) -> list[BaseMessage]:
-    """Messages as servers take them: each refused call as one whose single argument is what the model wrote.
-
-    Servers read the arguments of old calls as JSON and want a call for every result, so torn text fails the request.
-    """
-    return [_sendable(m) if isinstance(m, AIMessage) and m.invalid_tool_calls else m for m in messages]
-
-
-def _sendable(message: AIMessage) -> AIMessage:
-    written = invalid_calls(message)
-    calls = list(message.tool_calls)
-    for number, call in enumerate(message.invalid_tool_calls):
-        text = (written[number] if number < len(written) else call)["args"] or ""
-        name, id = call["name"] or "unknown", call["id"] or f"refused_{number}"
-        calls.append(tool_call(name=name, args={"text": text}, id=id))
-    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
 
 
 @dataclass
@@ -89,8 +71,8 @@ class Answer:
     """One answer on its way through: text goes on at once, calls only at the end.
 
     If the answer was cut, its last call is refused even if it reads well: servers close what they parsed themselves.
-    tools: those bound. markup: read calls in the text, if tools are bound. open_thoughts: the server shows thoughts,
-    so an answer that is cut and empty can only have been a call which it kept to itself.
+    markup: read calls in the text, if tools are bound. open_thoughts: the server shows thoughts, so an answer that is
+    cut and empty can only have been a call which it kept to itself.
     """
 
     def __init__(self, tools: list[dict] | None, markup: bool = True, open_thoughts: bool = False):
@@ -98,6 +80,7 @@ class Answer:
         self._silence_is_a_call = bool(tools) and open_thoughts
         self._calls: list[_Given] = []
         self._ending: str | None = None
+        self._provider: dict = {}
         self._raw = self._said = self._thought = ""  # text as it came, and what is answer and thought of it
 
     def chunks(self, stream: Iterator[ChatGenerationChunk]) -> Iterator[ChatGenerationChunk]:
@@ -122,8 +105,8 @@ class Answer:
             return generation
         self._see({**(info or {}), **(generation.generation_info or {}), **message.response_metadata})
         content, extra = message.content, dict(message.additional_kwargs)
-        blocks = content if isinstance(content, list) else []
-        written = {block.get("call_id"): block.get("arguments") for block in blocks if isinstance(block, dict)}
+        blocks = [block for block in content if isinstance(block, dict)]  # of a text: none
+        written = {block["call_id"]: block["arguments"] for block in blocks if block.get("type") == "function_call"}
         for call in [*message.tool_calls, *message.invalid_tool_calls]:
             args = written.get(call["id"], call["args"])
             self._calls.append(_Given(call["name"] or "", "" if args is None else args, call["id"]))
@@ -131,16 +114,14 @@ class Answer:
         if isinstance(content, str):
             self._read(content)
             self._end()
-            content = self._said
-        judged = self._judged()
-        refused = [call for call, _ in judged if "error" in call]
-        if isinstance(content, list):
-            gone = {call["id"] for call in refused}
-            content = [block for block in content if not (isinstance(block, dict) and _call_id(block) in gone)]
+        judged = [call for call, _ in self._judged()]
+        refused = [call for call in judged if "error" in call]
+        gone = [block for block in blocks if block.get("call_id", block.get("id")) in {call["id"] for call in refused}]
+        shown = self._said if isinstance(content, str) else [block for block in content if block not in gone]
         extra |= {"reasoning_content": self._thought} if self._thought else {}
         extra |= {"refused_calls": refused} if refused else {}
-        calls = [call for call, _ in judged if "error" not in call]
-        update = {"content": content, "additional_kwargs": extra, "tool_calls": calls, "invalid_tool_calls": refused}
+        update = {"content": shown, "additional_kwargs": extra, "invalid_tool_calls": refused}
+        update |= {"tool_calls": [call for call in judged if "error" not in call]}
         return ChatGeneration(message=message.model_copy(update=update), generation_info=generation.generation_info)
 
     def _passed(self, chunk: ChatGenerationChunk) -> ChatGenerationChunk:
@@ -152,7 +133,7 @@ class Answer:
         for part in message.tool_call_chunks:
             self._take(part)
         if message.tool_call_chunks and isinstance(content, list):
-            self._calls[-1].blocks += content
+            self._calls[-1].blocks = merge_content(self._calls[-1].blocks, content)
             content = []
         self._thought += extra.get("reasoning_content") or ""
         if isinstance(content, str):
@@ -167,7 +148,7 @@ class Answer:
         if content or thought:
             yield _chunk(content=content, additional_kwargs={"reasoning_content": thought} if thought else {})
         refused = []
-        for index, (call, blocks) in enumerate(self._judged()):
+        for index, (call, blocks) in enumerate(self._judged(), _FIRST):
             args = call["args"]
             if "error" in call:
                 refused.append(call)
@@ -176,11 +157,13 @@ class Answer:
             else:
                 args = json.dumps(args, ensure_ascii=False)
             part = tool_call_chunk(name=call["name"], args=args, id=call["id"], index=index)
-            yield _chunk(content=blocks or "", tool_call_chunks=[part])
+            provider = self._provider if blocks else {}
+            yield _chunk(content=blocks or "", tool_call_chunks=[part], response_metadata=provider)
         yield _chunk(additional_kwargs={"refused_calls": refused} if refused else {}, chunk_position="last")
 
     def _see(self, info: dict) -> None:
-        """Note how the answer ended, in the words of whichever server."""
+        """Note how the answer ended, in the words of whichever server, and whose blocks its content has."""
+        self._provider |= {"model_provider": info["model_provider"]} if "model_provider" in info else {}
         told = [info.get(key) for key in ("finish_reason", "stop_reason", "done_reason")]
         told.append((info.get("incomplete_details") or {}).get("reason"))
         self._ending = next(filter(None, told), self._ending)
@@ -250,10 +233,6 @@ def settled(result: ChatResult, tools: list[dict] | None, **reading: bool) -> Ch
     """The result with its calls judged; `reading` is how `Answer` is to read it."""
     made = [Answer(tools, **reading).whole(generation, result.llm_output) for generation in result.generations]
     return ChatResult(generations=made, llm_output=result.llm_output)
-
-
-def _call_id(block: dict) -> str | None:
-    return block.get("call_id") if block.get("type") == "function_call" else block.get("id")
 
 
 def _chunk(content: str | list = "", **fields: Any) -> ChatGenerationChunk:

@@ -1,6 +1,7 @@
-"""LangChain messages as the plain dicts that a chat template reads."""
+"""LangChain messages as a chat template and as a server reads them: what becomes of a refused call in each."""
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import tool_call
 
 from agentkit.models.errors import BadField
 
@@ -59,3 +60,20 @@ def invalid_calls(message: AIMessage) -> list[dict]:
     LangChain's merge of chunks drops the `error` of an invalid call; the model leaves a copy beside it.
     """
     return message.additional_kwargs.get("refused_calls") or list(message.invalid_tool_calls)
+
+
+def sendable(messages: list[BaseMessage]) -> list[BaseMessage]:
+    """Messages as servers take them: each refused call as one whose single argument is what the model wrote.
+
+    Servers read the arguments of old calls as JSON and want a call for every result, so torn text fails the request.
+    """
+    return [_sendable(m) if isinstance(m, AIMessage) and m.invalid_tool_calls else m for m in messages]
+
+
+def _sendable(message: AIMessage) -> AIMessage:
+    refused, written = message.invalid_tool_calls, invalid_calls(message)
+    calls = list(message.tool_calls)
+    for number, (call, text) in enumerate(zip(refused, written if len(written) == len(refused) else refused)):
+        id, args = call["id"] or f"refused_{number}", {"text": text["args"] or ""}
+        calls.append(tool_call(name=call["name"] or "unknown", args=args, id=id))
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})

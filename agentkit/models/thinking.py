@@ -47,6 +47,11 @@ class ThinkingBudget:
         self.used += 1
         return self._close() if self.used >= self.budget else []
 
+    @property
+    def at_call(self) -> bool:
+        """Whether the tokens seen last open a call."""
+        return self._ends(self.call)
+
     def _close(self) -> list[int]:
         self.forced, self.open = True, False
         return [*self.nudge, *self.closer]

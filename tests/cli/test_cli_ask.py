@@ -127,6 +127,14 @@ def test_profile_and_tools_reach_the_run(agentkit, chat_server):
     assert server.asked[0]["temperature"] == 0.7 and len(server.asked[0]["tools"]) == 1
 
 
+def test_the_handmade_loop_acts_by_text(agentkit, chat_server):
+    server = chat_server('Thought: Sum.\nAction: calculator\nAction Input: {"expression": "23*19"}', "Final Answer: 437")
+    done = agentkit("ask", "q", "--model", server.model, "--loop", "handmade")
+    assert (done.code, done.out) == (0, "437\n") and '→ calculator(expression="23*19")' in done.err
+    assert server.asked[1]["messages"][-1] == {"role": "user", "content": "Observation: 437"}
+    assert "tools" not in server.asked[0] and server.asked[0]["stop"] == ["\nObservation:"]
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -145,6 +153,7 @@ def test_profile_and_tools_reach_the_run(agentkit, chat_server):
         (["q", "--file", "/dev/zero"], "is a device"),
         (["q", "--file", sys.executable], "not a text file"),
         (["q", "--thread", " "], "1 to 200 characters"),
+        (["q", "--thread", "t", "--loop", "handmade"], "the handmade loop keeps no threads"),
         (["q", "--model", "http://127.0.0.1:9/v1#m"], "127.0.0.1:9"),
     ],
 )

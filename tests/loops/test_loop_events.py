@@ -153,7 +153,7 @@ def test_two_runs_at_once_do_not_mix(scripted):
 
     def ask(name):
         agent = scripted(
-            *[step for _ in range(5) for step in (Step(call("calculator", expression="1+1"), delay=0.005),)],
+            *[Step(call("calculator", expression=f"1+{n}"), delay=0.005) for n in range(5)],
             f"I am {name}.",
         )
         results[name] = _drained(agent.stream(f"I am {name}"))
@@ -197,8 +197,8 @@ def test_bad_arguments_raise_before_anything_runs(scripted, question, thread, sa
 
 
 def test_unknown_loops_and_tools_of_one_name(scripted):
-    with pytest.raises(AgentkitError, match="loop 'react' is unknown; known are lite"):
-        scripted("x", loop="react")
+    with pytest.raises(AgentkitError, match="loop 'nope' is unknown; known are lite"):
+        scripted("x", loop="nope")
     first = scripted("x").tools[0]
     with pytest.raises(AgentkitError, match="same name: calculator"):
         scripted("x", tools=[first, first])

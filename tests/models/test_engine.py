@@ -119,7 +119,7 @@ def test_the_budget_stops_counting_when_a_call_begins():
 
     budget = ThinkingBudget(3, (1,), (2,), call=(3,))
     budget.begin([9, 1])
-    assert [budget.saw(t) for t in (7, 3, 8, 8, 8, 8)] == [[]] * 6
+    assert [(budget.saw(t), budget.at_call) for t in (7, 3, 8, 8, 8, 8)] == [([], t == 3) for t in (7, 3, 8, 8, 8, 8)]
     assert not budget.forced and budget.used == 1
 
 

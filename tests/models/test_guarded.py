@@ -3,6 +3,7 @@ import functools
 import json
 import operator
 import threading
+import time
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -80,6 +81,16 @@ def test_a_call_cut_by_the_token_limit_is_refused(kind, way, args, monkeypatch):
     assert str(message.content).count("calculator") <= 1, "no block of the content shows the refused call"
     if kind in ("http", "openai", "responses"):
         assert invalid_calls(message)[0]["args"] == args
+
+
+@every_kind
+@pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
+def test_the_event_protocol_tells_the_same(kind, monkeypatch):
+    said = Said("Let me see.", (("calculator", SOUND), ("calculator", TORN)), "length")
+    with speaking(kind, monkeypatch, said) as (model, _):
+        message = model.stream_events("what is it?", version="v3").output
+    assert calls(message) == [("calculator", {"expression": "6*7"})] and reasons(message) == [CUT]
+    assert message.text == "Let me see."
 
 
 @pytest.mark.parametrize("kind", ["http", "openai"])
@@ -228,6 +239,38 @@ def test_text_arrives_while_the_server_still_writes(monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
+def test_a_closed_stream_lets_the_server_go(way, monkeypatch):
+    gone = threading.Event()
+
+    def answer(handler, sent):
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            for _ in range(2000):
+                handler.wfile.write(sse(openai_chunk({"role": "assistant", "content": "It is "})))
+                time.sleep(0.005)
+        except OSError:
+            gone.set()
+        handler.close_connection = True
+
+    async def first_of(stream):
+        async for _ in stream:
+            break
+        await stream.aclose()
+        return await asyncio.to_thread(gone.wait, 5)  # LangChain leaves its own generators to the event loop
+
+    with speaking("http", monkeypatch, answer) as (model, _):
+        if way == "stream":
+            stream = model.stream("what is it?")
+            next(stream)
+            stream.close()
+            assert gone.wait(5)
+        else:
+            assert _loop.run_until_complete(first_of(model.astream("what is it?")))
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of openai, about arguments that are no text
+@pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("numbers", [(None, None), (0, 0)], ids=["unnumbered", "all number 0"])
 @pytest.mark.parametrize("given", [SOUND, {"expression": "6*7"}], ids=["text", "object"])
 def test_servers_that_number_their_calls_badly(way, numbers, given, monkeypatch):
@@ -289,7 +332,13 @@ def test_an_agent_has_a_cut_call_corrected_and_never_runs_it(kind, monkeypatch):
         with events.listening(heard.append):
             result = agent.run("what is it?")
     assert (result.answer, result.reason, ran) == ("It is 42.", "answer", ["6*7"])
-    assert len(requests) == 3 and all(request["stream"] for request in requests)
+    assert len(requests) == 3
+    assert [e.invalid for e in heard if isinstance(e, events.ToolCalled)] == [CUT, None]
+    told = {
+        channel: "".join(e.text for e in heard if isinstance(e, events.Token) and e.channel == channel)
+        for channel in ("answer", "call")
+    }
+    assert told["answer"] == "Hm.It is 42." and told["call"].count("6*7") == 1
 
 
 @pytest.fixture(scope="module")
