@@ -7,7 +7,8 @@ THINKING_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n"
     "{\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% if preopen %}<think>\n{% endif %}{% endif %}")
-SPECIAL = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
+SPECIAL = ("<|im_start|>", "<|im_end|>")
+MARKS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 TEXT = ["the quick brown fox jumps over the lazy dog " * 3, "user assistant system what is the weather in Lima tomorrow",
         '{"name": "ls", "arguments": {"path": "a.txt"}}', "ภาษาไทย สวัสดี فارسی 😀 Žluťoučký"]
 
@@ -29,8 +30,11 @@ SLIDING = {"model_type": "gemma3_text", "hidden_size": 32, "num_hidden_layers": 
            "max_position_embeddings": 2048}
 
 
-def make(folder: Path, config: dict, template: str = THINKING_TEMPLATE, seed: int = 0) -> Path:
-    """Write a random model of `config` with a freshly trained byte-level tokenizer; returns the folder."""
+def make(folder: Path, config: dict, template: str = THINKING_TEMPLATE, seed: int = 0, marks: tuple = MARKS) -> Path:
+    """Write a random model of `config` with a freshly trained byte-level tokenizer; returns the folder.
+
+    `marks` are tokens of their own beside the special ones; without `<think>` a model counts as one that cannot think.
+    """
     from agentkit.models.blas import use_fast_blas
 
     use_fast_blas()
@@ -45,8 +49,8 @@ def make(folder: Path, config: dict, template: str = THINKING_TEMPLATE, seed: in
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False))
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in SPECIAL[:2]])
-    tokenizer.add_tokens([AddedToken(t, special=False, normalized=False) for t in SPECIAL[2:]])
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in SPECIAL])
+    tokenizer.add_tokens([AddedToken(t, special=False, normalized=False) for t in marks])
     tokenizer.save(str(folder / "tokenizer.json"))
     end = tokenizer.token_to_id("<|im_end|>")
     (folder / "tokenizer_config.json").write_text(json.dumps({

@@ -2,8 +2,8 @@
 
 The requests are those held-out cases (kind `single`) on which the bundled model makes the same call both ways; where it
 does not, there is nothing to compare. Both sides are greedy and find the prompt in the prefix cache, so that only the
-call is timed: all of `invoke`, with the grammar's compilation on the constrained side. The choice of tool stays free on
-both sides (`tool_choice` auto): the model may also answer in words.
+call is timed: all of `invoke`, with the grammar's compilation on the constrained side, until the engine is idle again.
+The choice of tool stays free on both sides (`tool_choice` auto): the model may also answer in words.
 """
 
 import statistics
@@ -67,6 +67,7 @@ def compare(model, case, number: int) -> Compared | None:
     bound = model.with_profile(constrained=True).bind_tools(case.tools)
     # Leaves the prompt in the cache, and the tokenizer's table and the grammar's library loaded.
     bound.invoke(case.messages, max_tokens=1)
+    _idle()
     (seconds, message), (seconds_free, message_free) = in_turn(
         number, lambda: _timed(bound, case), lambda: _timed(free, case))
     calls, calls_free = _calls(message), _calls(message_free)
@@ -79,7 +80,20 @@ def compare(model, case, number: int) -> Compared | None:
 def _timed(bound, case):
     began = time.perf_counter()
     message = bound.invoke(case.messages)
+    _idle()
     return time.perf_counter() - began, message
+
+
+def _idle() -> None:
+    """Wait until the engine has done what it still does behind an answer."""
+    from agentkit.models.owner import owner
+
+    def work():
+        import mlx.core as mx
+
+        mx.synchronize()
+
+    owner().call(work)
 
 
 def _calls(message) -> list[tuple]:

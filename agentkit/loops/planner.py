@@ -51,7 +51,7 @@ _RESEARCH = re.compile(
     r"(?:(?:do|carry out|conduct)\s+(?:(?:some|a|an|the|deep|thorough|in-depth|more)\s+)*research\s+(?:on|into|about)"
     r"|(?:thoroughly\s+|deeply\s+)?(?:research|investigate)(?!\w)(?!\s+(?:is|was|are|has|shows|suggests|says)\b)"
     r"|write\s+(?:me\s+)?(?:a|an)\s+(?:\w+\s+)?research\s+report\s+(?:on|about)"
-    r"|find\s+out\s+everything\s+about)\s*(?P<topic>\S.*)",
+    r"|find\s+out\s+everything\s+about)[\s:]*(?P<topic>[^\s:].*)",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -132,8 +132,8 @@ def read_plan(message: AIMessage) -> Plan:
         return Plan("simple", "the planner's answer could not be read")
     if made["kind"] == "simple":
         return Plan("simple", "the planner said so")
-    given = made.get("steps")
-    steps = [" ".join(step.split())[:LONGEST_STEP] for step in given if isinstance(step, str)] if given else []
+    given = made["steps"] if isinstance(made.get("steps"), list) else []
+    steps = [" ".join(step.split())[:LONGEST_STEP] for step in given if isinstance(step, str)]
     steps = list(dict.fromkeys(step for step in steps if step))[:MOST_STEPS]
     if len(steps) < 2:
         return Plan("simple", "the planner said complex and named fewer than two steps")

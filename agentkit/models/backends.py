@@ -238,14 +238,13 @@ def _plain(base: type, where: str, key: str | None = None, **reading: bool) -> t
             calls = [_take_calls(choice.message) for choice in choices]
             result = super()._create_chat_result(response, *args, **kwargs)
             for choice, raw, generation in zip(choices, calls, result.generations):
-                generation.message.invalid_tool_calls = raw
+                generation.message.invalid_tool_calls += raw
                 _keep_thought(choice.message.model_dump(), generation.message)
             return result
 
         def _convert_chunk_to_generation_chunk(self, chunk, *args, **kwargs):
             said = chunk["choices"][0].get("delta") if chunk.get("choices") else None
             for call in (said or {}).get("tool_calls") or []:
-                call.setdefault("index", None)  # without one LangChain drops every call of the chunk
                 if call.get("function"):
                     call["function"]["arguments"] = _text(call["function"].get("arguments"))
             made = super()._convert_chunk_to_generation_chunk(chunk, *args, **kwargs)

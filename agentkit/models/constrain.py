@@ -82,6 +82,8 @@ def strict(schema: dict) -> dict:
             kept[key] = value
     if kept.get("type") == "object" or "properties" in kept:
         kept.setdefault("properties", {})
+        for name in kept.get("required", []):
+            kept["properties"].setdefault(name, {})
         # An object with no listed property stays open: nothing else could be written into it.
         if kept["properties"]:
             kept.setdefault("additionalProperties", False)
