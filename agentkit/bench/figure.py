@@ -44,7 +44,7 @@ class Figure:
         return {"name": self.name, "title": self.title, "measured": _rounded(self.measured), "unit": self.unit,
                 "goal": {"at least" if self.higher else "at most": self.goal}, "met": self.met,
                 "spread": [_rounded(x) for x in self.spread] if self.spread else None, "how": self.how,
-                **({"details": self.details} if self.details else {})}
+                **({"details": {key: _rounded(value) for key, value in self.details.items()}} if self.details else {})}
 
 
 @dataclass(frozen=True)
@@ -95,5 +95,7 @@ def quartiles(values: list[float]) -> tuple[float, float]:
     return low, high
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
