@@ -358,7 +358,7 @@ def test_a_named_call_fits_its_schema_whatever_the_model(small, wanted):
 
 @pytest.mark.parametrize("marks", [tiny.MARKS, tiny.MARKS[2:], ()], ids=["thinks", "own tags", "tags of several tokens"])
 def test_any_call_of_a_random_model_names_an_existing_tool_and_all_get_their_turn(tmp_path, marks):
-    model = LocalChatModel.load(owner().call(tiny.make, tmp_path / "m", tiny.QWEN3, marks=marks))
+    model = LocalChatModel.load(owner().call(lambda: tiny.make(tmp_path / "m", tiny.QWEN3, marks=marks)))
     model = model.with_profile(temperature=2.0, max_tokens=1900, thinking_budget=8).bind_tools(ODD, tool_choice="any")
     named = set()
     for seed in range(10):
