@@ -17,7 +17,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from agentkit import cancel, events
 from agentkit.models.errors import BadField
-from agentkit.models.messages import as_dicts
+from agentkit.models.messages import as_dicts, disarmed
 from agentkit.models.owner import owner
 from agentkit.models.profile import GenerationProfile
 from agentkit.models.stop_text import StopText
@@ -110,8 +110,10 @@ class LocalChatModel(BaseChatModel):
 
     def prompt_tokens(self, messages: list[BaseMessage], tools: list[dict] | None = None, generation: bool = True) -> list[int]:
         """Token ids of the prompt that these messages and tools make, by the model's own chat template."""
-        rendered = self._engine.tokenizer.apply_chat_template(
-            as_dicts(messages), tools=tools or None, add_generation_prompt=generation, enable_thinking=self.thinking)
+        tokenizer = self._engine.tokenizer
+        control = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        rendered = tokenizer.apply_chat_template(disarmed(as_dicts(messages), control), tools=tools or None,
+                                                 add_generation_prompt=generation, enable_thinking=self.thinking)
         return list(rendered)
 
     def _stream(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager=None,

@@ -39,6 +39,21 @@ def _as_dict(message: BaseMessage) -> dict:
     return shown
 
 
+def disarmed(messages: list[dict], control: list[str]) -> list[dict]:
+    """The same messages with the tokenizer's control tokens broken up in what users and tools wrote.
+
+    A file that holds `<|im_end|>` could otherwise end its own message and speak as the system.
+    """
+    marks = [mark for mark in control if len(mark) > 1]
+
+    def plain(text: str) -> str:
+        for mark in marks:
+            text = text.replace(mark, mark[0] + "\u200b" + mark[1:])
+        return text
+
+    return [m | {"content": plain(m["content"])} if m["role"] in ("user", "tool") else m for m in messages]
+
+
 def text_of(message: BaseMessage) -> str:
     """The message's text; BadField for parts that are not text."""
     if isinstance(message.content, str):
