@@ -42,7 +42,7 @@ def _load() -> Blas:
     if sys.platform == "darwin":
         return Blas("accelerate", None, "MLX uses Metal and Accelerate")
     if "mlx.core" in sys.modules:
-        return Blas("reference", None, "MLX was imported before agentkit could load OpenBLAS: load the model first, or call agentkit.models.blas.use_fast_blas()")
+        return Blas("reference", None, "MLX was imported before agentkit.models, so OpenBLAS came too late: import agentkit.models first")
     for path in candidates():
         try:
             ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
