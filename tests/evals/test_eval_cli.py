@@ -7,15 +7,16 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from agentkit.cli.eval import add_parser
-from agentkit.models.errors import AgentkitError
+from agentkit.models.errors import AgentkitError, BadField
 
 
 @pytest.fixture
 def agentkit_eval(monkeypatch, replay):
     loaded = []
 
-    def load_model(name):
+    def load_model(name, *, profile, confirm):
         loaded.append(name)
+        command.profile = profile
         return replay(answer=lambda messages, tools: AIMessage("No idea."))
 
     monkeypatch.setattr("agentkit.models.load_model", load_model, raising=False)
@@ -71,3 +72,12 @@ def test_without_a_set_the_command_is_refused(agentkit_eval, capsys):
     with pytest.raises(SystemExit) as caught:
         agentkit_eval()
     assert caught.value.code == 2
+
+
+def test_the_profile_reaches_the_model_and_a_bad_field_is_named(agentkit_eval):
+    agentkit_eval("tools", "--limit", "1", "--profile", "constrained=false", "--profile", "seed=3")
+    assert (agentkit_eval.profile.constrained, agentkit_eval.profile.seed) == (False, 3)
+    agentkit_eval("tools", "--limit", "1")
+    assert agentkit_eval.profile.constrained is True, "the catalog's own setting for the bundled model"
+    with pytest.raises(BadField, match="temperature is '9'"):
+        agentkit_eval("tools", "--profile", "temperature=9")
