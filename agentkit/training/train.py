@@ -69,7 +69,7 @@ def train(out: Path, base: Path, data: Path, recipe: Recipe, *, resume: bool = T
     adapter, step = _start(out, weights, recipe, optimizer, resume, init_from)
     _cut_log(out / "log.jsonl", step)
     gradient = mx.value_and_grad(lora.loss)
-    row, seen = {"step": step}, 0
+    row = {"step": step}
     while step < recipe.steps and not (stop and stop.is_set()):
         began = time.perf_counter()
         packed = batch(corpus, tokenizer, recipe, step)
@@ -79,7 +79,6 @@ def train(out: Path, base: Path, data: Path, recipe: Recipe, *, resume: bool = T
         adapter = optimizer.apply_gradients(grads, adapter)
         mx.eval(adapter, optimizer.state, value, norm)
         step += 1
-        seen += packed.tokens.size
         row = {"step": step, "loss": round(value.item(), 4), "norm": round(norm.item(), 3), "rate": rate(recipe, step - 1),
                "tokens": packed.tokens.size, "dialogues": len(packed.spans), "seconds": round(time.perf_counter() - began, 2)}
         if step % recipe.check_every == 0 or step == recipe.steps:
