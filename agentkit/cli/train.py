@@ -24,10 +24,8 @@ def add_parser(commands) -> None:
 
 def run(args) -> int:
     """Carry out a parsed `train` command; returns 0. Raises `AgentkitError` where the extra `train` is not installed."""
-    from agentkit.models.blas import use_fast_blas
     from agentkit.models.errors import AgentkitError
 
-    use_fast_blas()
     try:
         from agentkit.training.train import Recipe, train
     except ModuleNotFoundError as error:

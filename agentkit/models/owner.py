@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from agentkit.models.blas import use_fast_blas
-
 _END = object()
 
 
@@ -80,7 +78,6 @@ class Owner:
             self._thread.join(30)
 
     def _work(self):
-        use_fast_blas()
         while job := self._jobs.get():
             future, work, args = job
             try:
