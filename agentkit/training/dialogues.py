@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from agentkit.training.catalog import HOLE, STRETCH, Corpus, ToolSpec
 from agentkit.training.values import Value, draw, syllables
 
-SHARES = {"call": 0.52, "error": 0.03, "two": 0.13, "talk": 0.13, "missing": 0.19}
+SHARES = {"call": 0.48, "error": 0.03, "two": 0.17, "talk": 0.11, "missing": 0.21}
+# A stretch names an optional value: a model that sees most of them kept learns to look for them.
+STRETCH_KEPT = 0.68
+NEAR_MISS = 0.6
 CHAIN_SHARE = 0.5
 MASK_SHARE = 0.3
 HOUSE_SHARE = 0.12
@@ -27,6 +30,7 @@ REFUSALS = ["None of my tools can do that.", "I have no tool for that here.", "T
             "No tool in my list can do this, so I won't guess."]
 OPENERS = ["Hi, ", "Hello! ", "Hey, ", "Quick one: ", "Please help: ", "Ok, ", "Next: ", "One more thing. ", "Good morning. "]
 CLOSERS = [" Thanks!", " please", " Thank you.", " It's for tomorrow.", " No rush.", " I need it now.", " :)"]
+FIRST = ["First, ", "First ", "Start with this: ", "Two things. First: "]
 JOINERS = [" Then ", " And ", " Also, ", " After that, ", " and then ", "; also ", " Next, ", " Once that's done, ", "\n"]
 
 
@@ -125,7 +129,7 @@ def use(tool: Realised, rng: random.Random) -> Use:
 
     def stretch(match):
         mark, inside = match.groups()
-        if rng.random() < 0.5:
+        if rng.random() >= STRETCH_KEPT:
             return ""
         if not mark:
             return inside
@@ -163,7 +167,7 @@ def _draw(p, rng) -> Value:
     if p["type"] == "integer" and isinstance(value.value, float):
         return Value(str(int(value.value)), int(value.value))
     if p["type"] == "string" and not isinstance(value.value, str):
-        return Value(value.said, str(value.value))
+        return Value(str(value.value) if isinstance(value.value, int) else value.said, str(value.value))
     return value
 
 
@@ -290,14 +294,19 @@ def dialogue(corpus: Corpus, tools: list[Realised], absent: list[ToolSpec], rng:
         entry = rng.choice(corpus.talk)
         return [*messages, user(rng.choice(entry["questions"])), said(rng.choice(entry["answers"]))]
     if kind == "missing" and absent:
-        return [*messages, user(use(realise(rng.choice(absent), rng), rng).request), said(rng.choice(REFUSALS))]
+        # Mostly from a shown tool's own family: what looks almost right is the refusal worth learning.
+        shown, families = {tool.spec.key for tool in tools}, {tool.spec.family for tool in tools}
+        near = [spec for spec in corpus.tools if spec.family in families and spec.key not in shown]
+        asked = rng.choice(near if near and rng.random() < NEAR_MISS else absent)
+        return [*messages, user(use(realise(asked, rng), rng).request), said(rng.choice(REFUSALS))]
     first = use(rng.choice(tools), rng)
     if kind == "two":
         second = use(rng.choice(tools), rng)
         joiner = rng.choice(JOINERS)
         kept = rng.random() < 0.5 or second.opens_with_value
         tail = second.request if kept else second.request[:1].lower() + second.request[1:]
-        return [*messages, user(first.request + joiner + tail), called(first.call), returned(first.result),
+        head = rng.choice(FIRST) + first.request[:1].lower() + first.request[1:] if rng.random() < 0.25 and not first.opens_with_value else first.request
+        return [*messages, user(head + joiner + tail), called(first.call), returned(first.result),
                 called(second.call), returned(second.result), said(first.answer + " " + second.answer)]
     messages += [user(first.request), called(first.call)]
     if kind == "error" and first.error:

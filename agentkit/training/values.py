@@ -109,6 +109,25 @@ LISTS = {
 }
 
 
+COUNTED = "two three four five six seven eight nine ten eleven twelve".split()
+CLOCK = ["one", *COUNTED]
+
+
+def _time(rng) -> Value:
+    """A time of day as digits, or as people say it; the call always holds HH:MM."""
+    hour, minute = rng.randint(0, 23), rng.choice([0, 15, 30, 45, rng.randint(0, 59)])
+    written = f"{hour:02d}:{minute:02d}"
+    half, twelve = ("am" if hour < 12 else "pm"), (hour - 1) % 12 + 1
+    if rng.random() < 0.55:
+        return Value(written, written)
+    if rng.random() < 0.5 or minute not in (0, 15, 30, 45):
+        return Value(f"{twelve}{rng.choice(['', ' '])}{half}" if not minute else f"{twelve}:{minute:02d} {half}", written)
+    part = "in the morning" if hour < 12 else "in the afternoon" if hour < 18 else "in the evening"
+    spoken = {0: f"{CLOCK[twelve - 1]} o'clock", 15: f"quarter past {CLOCK[twelve - 1]}", 30: f"half past {CLOCK[twelve - 1]}",
+              45: f"quarter to {CLOCK[twelve % 12]}"}[minute]
+    return Value(f"{spoken} {part}", written)
+
+
 def _nested(text: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
     parts, depth, part = [], 0, ""
@@ -143,6 +162,8 @@ def draw(kind: str, rng: random.Random) -> Value:
     if name == "int":
         low, high = (int(limit) for limit in _limits(kind, inside))
         number = rng.randint(low, high)
+        if 2 <= number <= len(COUNTED) + 1 and rng.random() < 0.15:
+            return Value(COUNTED[number - 2], number)
         return Value(f"{number:,}" if number > 9999 and rng.random() < 0.2 else str(number), number)
     if name == "number":
         low, high = _limits(kind, inside)
@@ -154,7 +175,7 @@ def draw(kind: str, rng: random.Random) -> Value:
         inner, *limits = _nested(inside or "")
         low, high = _limits(kind, ",".join(limits))
         items = [draw(inner, rng) for _ in range(rng.randint(int(low), int(high)))]
-        said = [item.said for item in items]
+        said = [str(item.value) if isinstance(item.value, int) else item.said for item in items]
         joined = rng.choice([", ".join(said[:-1]) + " and " + said[-1] if len(said) > 1 else said[0], ", ".join(said),
                              "[" + ", ".join(said) + "]" if isinstance(items[0].value, int | float) else ", ".join(said)])
         return Value(joined, [item.value for item in items])
@@ -162,6 +183,8 @@ def draw(kind: str, rng: random.Random) -> Value:
         return Value("yes", True)
     if name == "date":
         return _date(rng)
+    if name == "time":
+        return _time(rng)
     if name == "expression":
         return _expression(rng)
     if name == "currency":
@@ -191,15 +214,14 @@ _TEXT = {
     "street": lambda r, f, e: f"{r.randint(1, 250)} {_name(r, e.street_name)}" if r.random() < 0.6 else e.street_address().replace("\n", " "),
     "company": lambda r, f, e: _name(r, f.company),
     "email": lambda r, f, e: f"{syllables(r, 1, 3)}{r.choice(['', '.', '_'])}{syllables(r, 1, 2)}@{r.choice([e.domain_name(), syllables(r, 1, 2) + '.' + r.choice(['com', 'org', 'net', 'io', 'de'])])}",
-    "phone": lambda r, f, e: r.choice([f"+{r.randint(1, 99)} {r.randint(100, 999)} {r.randint(1000000, 9999999)}", f"{r.randint(200, 999)}-{r.randint(200, 999)}-{r.randint(1000, 9999)}", f"0{r.randint(100, 999)} {r.randint(100000, 999999)}"]),
-    "url": lambda r, f, e: r.choice(["https://", "https://www.", "http://"]) + r.choice([e.domain_name(), syllables(r, 2, 3) + r.choice([".com", ".org", ".dev", ".net"])]) + r.choice(["", "", "/" + e.word(), f"/{e.word()}/{r.randint(1, 999)}", f"/{syllables(r, 1, 2)}.html"]),
+    "phone": lambda r, f, e: r.choice([f"+{r.randint(1, 99)} {r.randint(100, 999)} {r.randint(1000000, 9999999)}", f"{r.randint(200, 999)}-{r.randint(200, 999)}-{r.randint(1000, 9999)}", f"0{r.randint(100, 999)} {r.randint(100000, 999999)}", f"+{r.randint(1, 99)}{r.randint(10**8, 10**9)}"]),
+    "url": lambda r, f, e: r.choice(["https://", "https://www.", "http://"]) + r.choice([e.domain_name(), syllables(r, 2, 3) + r.choice([".com", ".org", ".dev", ".net"])]) + r.choice(["", "", "/" + e.word(), f"/{e.word()}/{r.randint(1, 999)}", f"/{syllables(r, 1, 2)}.html", f"/{e.word()}?{e.word()}={r.randint(1, 99)}&{e.word()}={syllables(r, 1, 2)}"]),
     "domain": lambda r, f, e: r.choice([e.domain_name(), syllables(r, 2, 3) + r.choice([".com", ".org", ".io", ".net", ".dev"])]),
     "username": lambda r, f, e: r.choice([e.user_name(), syllables(r, 2, 3) + str(r.randint(1, 99)), syllables(r, 1, 2) + "_" + e.word()]),
     "password": lambda r, f, e: "".join(r.choices(string.ascii_letters + string.digits, k=r.randint(8, 12))),
     "path": lambda r, f, e: _path(r),
     "filename": lambda r, f, e: _filename(r),
     "folder": lambda r, f, e: "/".join([*r.choice([[], [], [""], ["~"]]), *(r.choice([e.word, lambda: syllables(r, 1, 2)])() for _ in range(r.randint(1, 3)))]),
-    "time": lambda r, f, e: f"{r.randint(0, 23):02d}:{r.choice([0, 15, 30, 45, r.randint(0, 59)]):02d}",
     "language": lambda r, f, e: r.choice("French Spanish German Thai Persian Japanese Korean Italian Dutch Polish Arabic Hindi Swedish Greek Turkish Hebrew Czech Finnish Danish Swahili Vietnamese Portuguese Russian Latin Welsh Basque".split()),
     "color": lambda r, f, e: e.color_name() if r.random() < 0.4 else r.choice("red blue green yellow purple orange white black teal pink crimson amber turquoise grey".split()),
     "word": lambda r, f, e: e.word() if r.random() < 0.7 else syllables(r),
@@ -207,7 +229,7 @@ _TEXT = {
     "sentence": lambda r, f, e: _sentence(r),
     "emoji_free_text": lambda r, f, e: _sentence(r),
     "topic": lambda r, f, e: r.choice([words(r, 1, 3), f"{e.word()} in {_name(r, f.city)}", f"history of {e.word()}", f"{e.job().split(',')[0].lower()} {e.word()}", f"how to {e.word()} a {e.word()}"]),
-    "title": lambda r, f, e: r.choice(["The ", "", "A "]) + words(r, 1, 3).title() + r.choice(["", "", f" of {syllables(r).capitalize()}"]),
+    "title": lambda r, f, e: r.choice(["The ", "", "A "]) + words(r, 1, 3).title() + r.choice(["", "", f" of {syllables(r).capitalize()}", f" {r.randint(2, 9)}"]),
     "product": lambda r, f, e: r.choice([f"{syllables(r, 1, 2).capitalize()} {e.word()}", f"{e.color_name().lower()} {e.word()}", f"{e.word()} {r.choice('lamp chair phone kettle backpack keyboard bottle jacket watch speaker desk tent'.split())}"]),
     "job": lambda r, f, e: e.job().split(",")[0].split("(")[0].strip().lower(),
     "id": lambda r, f, e: r.choice([f"{r.choice(string.ascii_uppercase)}{r.randint(1, 99)}-{r.randint(100, 9999)}", str(r.randint(1000, 999999)), "".join(r.choices(string.ascii_uppercase + string.digits, k=r.randint(5, 8))), f"{syllables(r, 1, 1)}-{r.randint(1, 999)}"]),
