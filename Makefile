@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 export ASK := $(value Q)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test ask question bench env lock clean distclean
+.PHONY: help lab test lessons ask question bench env lock clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -33,6 +33,9 @@ test: $(STAMP) ## Run every test: unit tests, lessons (nbval) and lint; as root,
 
 ask: question $(STAMP) ## Put one question to the agent: make ask Q="What is 23 times 19?"
 	@$(PY) -m agentkit.cli.main ask "$$ASK" $(ARGS)
+
+lessons: $(STAMP) ## Execute every lesson and solution anew, so that their stored outputs have one origin
+	@$(PY) -m tests.notebooks.execute $(ARGS)
 
 bench: $(STAMP) ## Measure speed on this machine
 	@$(PY) -m agentkit.cli.main bench $(ARGS)

@@ -2,8 +2,7 @@
 
 import importlib
 
-_HOME = {"versions": "show", "timeline": "show", "predict": "predictions", "Predict": "predictions", "RunPanel": "run_panel", "check_call": "check",
-         "check_cut": "check"}
+_HOME = {"versions": "show", "timeline": "show", "predict": "predictions", "Predict": "predictions", "RunPanel": "run_panel"}
 
 __all__ = sorted(_HOME)
 

@@ -1,25 +1,24 @@
-"""Choose before you run: a prediction is what makes a result surprise.
+"""Choose before you run: a prediction is what makes a result surprise."""
 
-The questions of the lessons stand here and not in their cells, where the answer would be read before the choice.
-"""
+import importlib
+import pkgutil
 
 import ipywidgets as widgets
 
+import agentkit.lab.check
 from agentkit.models.errors import BadField
-
-QUESTIONS = {
-    "a sum without tools": (
-        "What will the model say 23 times 19 is?",
-        ["437", "a different number, without any doubt", "that it cannot do sums"], 1,
-        "A language model writes likely text. A wrong number is as fluent as the right one, and nothing in it checks."),
-}
 
 
 def predict(name: str) -> "Predict":
-    """The prediction of a lesson by its name; BadField names the known ones."""
-    if name not in QUESTIONS:
-        raise BadField(f"prediction {name!r} is unknown; known are {', '.join(QUESTIONS)}")
-    return Predict(*QUESTIONS[name])
+    """The prediction `<lesson>: <name>` of `agentkit.lab.check.<lesson>`; BadField names the known ones."""
+    lesson, _, which = (part.strip() for part in name.partition(":"))
+    lessons = [module.name for module in pkgutil.iter_modules(agentkit.lab.check.__path__)]
+    if lesson not in lessons:
+        raise BadField(f"prediction {name!r}: lesson {lesson!r} is unknown; known are {', '.join(lessons)}")
+    known = importlib.import_module(f"agentkit.lab.check.{lesson}").PREDICTIONS
+    if which not in known:
+        raise BadField(f"prediction {name!r} is unknown; lesson {lesson} has {', '.join(known)}")
+    return Predict(*known[which])
 
 
 class Predict(widgets.VBox):

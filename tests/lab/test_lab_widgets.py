@@ -6,7 +6,8 @@ import comm
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from agentkit.lab import Predict, RunPanel, check_call, check_cut, predict, timeline, versions
+from agentkit.lab import Predict, RunPanel, predict, timeline, versions
+from agentkit.lab.check import start
 from agentkit.loops import build_agent
 from agentkit.loops.result import RunResult
 from agentkit.models import ScriptedChatModel, Step
@@ -95,8 +96,10 @@ def test_2000_tokens_send_a_bounded_number_of_bytes(monkeypatch):
 
 
 def test_an_unknown_prediction_is_named():
-    with pytest.raises(BadField, match="prediction 'x' is unknown; known are a sum"):
-        predict("x")
+    with pytest.raises(BadField, match="lesson 'x' is unknown; known are start"):
+        predict("x: y")
+    with pytest.raises(BadField, match="lesson start has a sum without tools"):
+        predict("start: y")
 
 
 def test_predict_gives_nothing_away_before_a_choice():
@@ -117,29 +120,29 @@ def test_timeline_marks_errors_and_refused_calls():
 
 
 @pytest.mark.parametrize("run, says", [
-    (None, "Not yet: write a question"),
+    (None, "Write a question"),
     (result(HumanMessage("q"), AIMessage("437")), "answered from memory and called nothing"),
     (result(HumanMessage("q"), CALL, ToolMessage("437", tool_call_id="1", name="calculator")), "it called calculator"),
 ])
 def test_check_call_fails_wrong_answers_and_says_what_to_look_at(run, says):
-    assert says in check_call(run, "read_file", "Aurelia")
-    assert not check_call(run, "read_file", "Aurelia").startswith("Right")
+    verdict = start.called(run, "read_file", "Aurelia")
+    assert says in verdict.text and not verdict.ok
 
 
 def test_check_call_tells_a_failed_tool_and_an_unused_result_from_success():
     failed = ToolMessage("no such file", tool_call_id="1", name="calculator", status="error")
     fine = ToolMessage("437", tool_call_id="1", name="calculator")
-    assert "failed with 'no such file'" in check_call(result(CALL, failed, answer="?"), "calculator", "437")
-    assert "does not say '437'" in check_call(result(CALL, fine, answer="no idea"), "calculator", "437")
-    assert check_call(result(CALL, fine, answer="It is 437."), "calculator", "437").startswith("Right")
+    assert "failed with 'no such file'" in start.called(result(CALL, failed, answer="?"), "calculator", "437").text
+    assert "does not say '437'" in start.called(result(CALL, fine, answer="no idea"), "calculator", "437").text
+    assert start.called(result(CALL, fine, answer="It is 437."), "calculator", "437").ok
 
 
 def test_check_cut_wants_a_begun_and_refused_call():
     refused = AIMessage("", invalid_tool_calls=[{"name": None, "args": "<tool_call>", "id": "2", "error": "cut", "type": "invalid_tool_call"}])
-    assert check_cut(None).startswith("Not yet: put")
-    assert "Allow fewer tokens" in check_cut(CALL)
-    assert "a few more tokens" in check_cut(AIMessage(""))
-    assert check_cut(refused).startswith("Right")
+    assert start.cut(None).text.startswith("Put the")
+    assert "Allow fewer tokens" in start.cut(CALL).text
+    assert "a few more tokens" in start.cut(AIMessage("")).text
+    assert start.cut(refused).ok
 
 
 def test_versions_name_the_locked_libraries():
