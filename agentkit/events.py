@@ -8,6 +8,7 @@ import contextlib
 import contextvars
 import dataclasses
 import time
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -112,12 +113,33 @@ class GuardVerdict(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FaultInjected(Event):
+    """A fault that was put in on purpose acted: its kind, and what it did (see `agentkit.lab.faults`)."""
+
+    fault: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckpointSaved(Event):
     """The saver wrote a checkpoint of the thread."""
 
     thread: str
     checkpoint: str
     step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreLogged(Event):
+    """The store of threads did something: what, with which revision of the head, and how it came about.
+
+    `action` is "read", "write", "conflict", "retry", "merge", "migration" or "delete".
+    """
+
+    action: str
+    thread: str
+    revision: int
+    detail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +153,35 @@ class RunEnded(Event):
     reason: str
     answer: str
     usage: dict
+
+
+def from_dict(data: dict) -> Event:
+    """The event that `as_dict` wrote. ValueError says which event or field is wrong, and what was given."""
+    if not isinstance(data, dict) or not isinstance(data.get("event"), str):
+        raise ValueError(f"not an event: {str(data)[:80]}")
+    kinds = {kind.__name__: kind for kind in Event.__subclasses__()}
+    name, fields = data["event"], {key: value for key, value in data.items() if key != "event"}
+    if name not in kinds:
+        raise ValueError(f"event {name!r} is unknown; known are {', '.join(kinds)}")
+    hints = typing.get_type_hints(kinds[name])
+    for key, value in fields.items():
+        if key not in hints:
+            raise ValueError(f"{name} has no field {key!r}")
+        allowed = typing.get_args(hints[key]) or (hints[key],)
+        # JSON writes 1.0 as 1 in some hands, and True is an int in Python.
+        fits = isinstance(value, allowed + (int,) * (float in allowed)) and (type(value) is not bool or bool in allowed)
+        if not fits:
+            wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in allowed)
+            raise ValueError(f"{name}.{key} is {str(value)[:80]!r}, not {wanted}")
+    for missing in (f.name for f in dataclasses.fields(kinds[name]) if f.name not in fields):
+        if missing == "at" or missing in _required(kinds[name]):
+            raise ValueError(f"{name} has no {missing}")
+    return kinds[name](**fields)
+
+
+def _required(kind: type) -> list[str]:
+    none = dataclasses.MISSING
+    return [f.name for f in dataclasses.fields(kind) if f.default is none and f.default_factory is none]
 
 
 Sink = Callable[[Event], None]
