@@ -9,6 +9,13 @@ FITS   := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
             "$$p" -c "$(FITS)" >/dev/null 2>&1 && echo "$$p" && break; done)
 
+# Tests run side by side, a whole file or notebook in one worker; notebooks are the longest, so they begin first. Each
+# worker may hold a live model, hence one thread for each. To look for a fault: make test WORKERS=0 TESTS=tests/loops ARGS="-x --pdb"
+WORKERS ?= 2
+TESTS   ?= $(wildcard notebooks) tests
+PYTEST := $(PY) -m pytest -p tests.progress -p tests.notebooks.plugin -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+  --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tests/notebooks/sanitize.cfg
+
 # The words of Q reach the shell as they were typed, whatever they hold.
 export ASK := $(value Q)
 
@@ -27,8 +34,7 @@ test: $(STAMP) ## Run every test: unit tests, lessons (nbval) and lint; as root,
 	@$(PY) -m agentkit.cli.main doctor --install || echo "tests that need what is missing will say so"
 	@mkdir -p build && date +%s > build/test-began
 	$(PY) -m ruff check
-	$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=300 \
-	  --nbval-sanitize-with tests/notebooks/sanitize.cfg tests $(wildcard notebooks) $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(PYTEST) $(TESTS) $(ARGS)
 	@echo $$(( $$(date +%s) - $$(cat build/test-began) )) > build/test-seconds
 
 ask: question $(STAMP) ## Put one question to the agent: make ask Q="What is 23 times 19?"

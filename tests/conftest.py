@@ -3,10 +3,14 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from agentkit.components import component
 
 pytest_plugins = ["pytester"]
+# Time is never a reason to fail: tests run side by side, and on busy machines.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def pytest_configure(config):

@@ -1,7 +1,9 @@
 """Choose before you run: a prediction is what makes a result surprise."""
 
+import html
 import importlib
 import pkgutil
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -42,3 +44,10 @@ class Predict(widgets.VBox):
     def __repr__(self) -> str:
         marks = [f"  ({'x' if self.choice.index == i else ' '}) {option}" for i, option in enumerate(self.options)]
         return "\n".join([f"Predict. {self.question}", *marks])
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        # ipywidgets cuts the text to 110 characters and has no HTML: a page without a kernel would lose the options.
+        bundle = super()._repr_mimebundle_(**options)
+        items = "".join(f"<li>{html.escape(option)}</li>" for option in self.options)
+        still = f"<b>Predict.</b> {html.escape(self.question)}<ul>{items}</ul>"
+        return {**bundle, "text/plain": repr(self), "text/html": still}

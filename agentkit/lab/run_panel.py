@@ -1,130 +1,108 @@
-"""The Run panel: a prompt, a temperature, Run and Stop, and the run as it happens.
+"""The Run panel: a prompt, what to run it with, Run and Stop, and the run as it happens."""
 
-A run works in its own thread and the cell that shows the panel returns at once. Events are collected there and drawn
-about ten times a second; nothing is printed from a worker. `ask()` is the blocking call for CI.
-"""
-
-import html
-import threading
+import sys
 import time
 
 import ipywidgets as widgets
+import psutil
+import traitlets
 
-from agentkit.events import Event, PrefixReuse, RunEnded, Token, ToolCalled, ToolReturned
-from agentkit.loops.agent import Agent
-from agentkit.loops.result import RunResult
-from agentkit.models.profile import GenerationProfile
+from agentkit.events import Event
+from agentkit.lab.live import LiveRows
+from agentkit.lab.profile_form import ProfileForm
+from agentkit.lab.rows import Still
+from agentkit.lab.run_story import RunStory
 
-REFRESH = 0.1
+_SLOW = 0.5  # seconds between two looks at speed and memory
 
 
 class RunPanel(widgets.VBox):
-    """Ask an agent from a widget. `agent_for(profile)` makes the agent under the profile the widgets show.
+    """Made by `Workbench.run_panel`. Its widgets are linked to the workbench's settings; its view is `live`.
 
-    `result` is the last finished run's RunResult (None before the first).
+    A click only begins a run or asks it to stop; everything else happens in the run's own thread.
     """
 
-    def __init__(self, agent_for, question: str = "", profile: GenerationProfile | None = None):
-        self._agent_for, self._profile = agent_for, profile or GenerationProfile()
-        self.result: RunResult | None = None
-        self._cancel = threading.Event()
-        self._worker: threading.Thread | None = None
-        limits = GenerationProfile.ranges()["temperature"]
-        wide = widgets.Layout(width="100%")
-        self.prompt = widgets.Textarea(value=question, placeholder="Ask something", layout=wide, rows=2)
-        self.temperature = widgets.FloatSlider(value=self._profile.temperature, min=limits["low"], max=limits["high"], step=0.05,
-                                               description="temperature", style={"description_width": "initial"},
-                                               continuous_update=False, tooltip=limits["help"])
-        self.run_button = widgets.Button(description="Run", button_style="primary", icon="play")
-        self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True)
-        self.view = widgets.HTML(value=_page([], "Nothing has run yet."))
-        self.run_button.on_click(lambda _: self.start())
-        self.stop_button.on_click(lambda _: self.stop())
-        super().__init__([self.prompt, widgets.HBox([self.temperature, self.run_button, self.stop_button]), self.view])
-
-    def start(self) -> None:
-        """Begin a run in the background; does nothing while one is under way."""
-        if self._worker and self._worker.is_alive():
-            return
-        self._cancel = threading.Event()
-        self.run_button.disabled, self.stop_button.disabled = True, False
-        self._worker = threading.Thread(target=self._work, name="agentkit-panel", daemon=True)
-        self._worker.start()
-
-    def stop(self) -> None:
-        """Ask the run to end; the model stops within one token."""
-        self._cancel.set()
-
-    def ask(self, question: str | None = None, timeout: float = 300) -> RunResult:
-        """Run and wait. Raises TimeoutError after `timeout` seconds, having asked the run to stop."""
-        if question is not None:
-            self.prompt.value = question
-        self.start()
-        self._worker.join(timeout)
-        if self._worker.is_alive():
-            self.stop()
-            raise TimeoutError(f"the run was not over after {timeout:g} s and was asked to stop")
-        return self.result
-
-    def _work(self) -> None:
-        lines = _Lines()
-        try:
-            agent: Agent = self._agent_for(self._profile.but(temperature=self.temperature.value))
-            events, drawn = agent.stream(self.prompt.value, cancel=self._cancel), 0.0
-            while True:
-                try:
-                    lines.take(next(events))
-                except StopIteration as end:
-                    self.result = end.value
-                    break
-                if time.monotonic() - drawn >= REFRESH:
-                    self.view.value, drawn = _page(lines.rows, "running …"), time.monotonic()
-            self.view.value = _page(lines.rows, lines.footer)
-        except Exception as error:  # noqa: BLE001 - a worker has nobody else to tell
-            self.view.value = _page([*lines.rows, ("error", str(error))], "not run")
-        finally:
-            self.run_button.disabled, self.stop_button.disabled = False, True
-
-    def __repr__(self) -> str:
-        return f"RunPanel(temperature={self.temperature.value:g}, prompt={self.prompt.value!r})"
-
-
-class _Lines:
-    """The rows of a run, kept short: tokens grow the last row, everything else adds one."""
-
-    def __init__(self):
-        self.rows: list[tuple[str, str]] = []
-        self.footer = ""
+    def __init__(self, bench):
+        self.bench, self.story = bench, RunStory()
+        settings = bench.settings
+        small = widgets.Layout(width="110px")
+        self.prompt = widgets.Textarea(placeholder="Ask something", layout=widgets.Layout(width="auto"), rows=2)
+        self.run_button = widgets.Button(description="Run", button_style="primary", icon="play", layout=small)
+        self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True, layout=small)
+        near = {"style": {"description_width": "initial"}, "layout": widgets.Layout(width="auto", margin="2px 2px 2px 18px")}
+        self.model = widgets.Dropdown(options=settings.models, description="model", **near)
+        self.loop = widgets.Dropdown(options=settings.loops, description="loop", **near)
+        for name, widget in (("question", self.prompt), ("model", self.model), ("loop", self.loop)):
+            traitlets.link((settings, name), (widget, "value"))
+        self.tools = {tool.name: _toggle(tool, tool.name in settings.tools) for tool in settings.all_tools}
+        for toggle in self.tools.values():
+            toggle.observe(self._toggled, "value")
+        settings.observe(self._show_tools, "tools")
+        self.form = ProfileForm(settings)
+        self.live = LiveRows(self.story.rows, "The run", bench.stage.lock)
+        self._looked, self._slow_words = 0.0, []
+        self.run_button.on_click(lambda _: bench.start())
+        self.stop_button.on_click(lambda _: bench.stop())
+        line = widgets.Layout(flex_flow="row wrap", align_items="center")
+        head = widgets.HBox([self.run_button, self.stop_button, self.model, self.loop], layout=line)
+        tools = [widgets.HBox([widgets.Label("tools"), *self.tools.values()], layout=line)] if self.tools else []
+        super().__init__([self.prompt, head, *tools, self.form.often, self.form.rest, self.live])
 
     def take(self, event: Event) -> None:
-        match event:
-            case Token(text=text, channel=channel):
-                kind = {"answer": "model", "thought": "thought", "call": "writes"}[channel]
-                if not self.rows or self.rows[-1][0] != kind:
-                    self.rows.append((kind, ""))
-                self.rows[-1] = (kind, self.rows[-1][1] + text)
-            case ToolCalled(name=name, args=args, invalid=invalid):
-                if self.rows and self.rows[-1][0] == "writes":
-                    self.rows.pop()
-                shown = ", ".join(f"{key}={value!r}" for key, value in args.items())
-                self.rows.append(("refused", invalid) if invalid else ("call", f"{name}({shown})"))
-            case ToolReturned(content=content, status=status):
-                self.rows.append(("result" if status == "success" else "error", content))
-            case PrefixReuse(prompt=prompt, reused=reused):
-                self.rows.append(("prompt", f"{prompt} tokens, {reused} of them reused"))
-            case RunEnded(reason=reason, answer=answer, usage=usage):
-                if not any(kind == "model" and text.strip() == answer.strip() for kind, text in self.rows):
-                    self.rows.append(("model", answer))
-                rate = usage.get("tokens_per_second")
-                speed = f", {rate:.0f} tokens a second" if rate else ""
-                self.footer = f"ended: {reason}; {usage.get('generated_tokens', 0)} tokens{speed}"
+        """Follow one event of the run."""
+        self.story.take(event)
+
+    def flush(self) -> None:
+        """Draw what changed."""
+        busy = self.bench.busy
+        self.run_button.disabled, self.stop_button.disabled = busy, not busy
+        self.live.status(self.story.share() if busy else None, " · ".join(filter(None, self._words())))
+        self.live.flush()
+
+    def text(self) -> str:
+        """What the panel shows of the run, as plain text; before the first run, and where it could not begin, why."""
+        return self.bench.problem or self.live.text()
+
+    def still(self) -> Still:
+        """The run as a still picture."""
+        return self.live.still()
+
+    def _words(self) -> list[str]:
+        bench = self.bench
+        if bench.problem:
+            return [f"not run: {bench.problem}"]
+        failed = list(bench.stage.failed.values())
+        if bench.phase == "loading":
+            return ["loading the model", *failed]
+        if not self.story.step and not bench.busy:
+            return failed
+        if not bench.busy or time.monotonic() - self._looked >= _SLOW:
+            self._looked = time.monotonic()
+            self._slow_words = [*self.story.speed(), *memory()]
+        replaying = ["replaying"] if bench.phase == "replaying" else []
+        return [*replaying, *self.story.place(), *self._slow_words, *failed]
+
+    def _toggled(self, _: object) -> None:
+        self.bench.settings.tools = tuple(name for name, toggle in self.tools.items() if toggle.value)
+
+    def _show_tools(self, change: object) -> None:
+        for name, toggle in self.tools.items():
+            toggle.value = name in change["new"]
+
+    def __repr__(self) -> str:
+        settings = self.bench.settings
+        return f"RunPanel(model={settings.model!r}, loop={settings.loop!r}, question={settings.question!r})"
 
 
-def _page(rows: list[tuple[str, str]], footer: str) -> str:
-    colours = {"model": "#4b7f52", "thought": "#888", "writes": "#b08a3e", "call": "#8a5a00", "result": "#6b4e9b",
-               "prompt": "#888", "error": "#b3261e", "refused": "#b3261e"}
-    body = "".join(
-        f'<div style="display:flex;gap:10px;line-height:1.45"><span style="flex:0 0 64px;text-align:right;color:{colours[kind]};'
-        f'font-weight:600">{kind}</span><span dir="auto" style="flex:1;white-space:pre-wrap;overflow-wrap:anywhere">{html.escape(text)}</span></div>'
-        for kind, text in rows)
-    return f'<div style="max-width:860px;font-size:13px">{body}<div style="color:#666;margin-top:4px">{html.escape(footer)}</div></div>'
+def memory() -> list[str]:
+    """Memory of this process, and of it what MLX holds, in words."""
+    used = f"{psutil.Process().memory_info().rss / 2**20:.0f} MB of memory"
+    mlx = sys.modules.get("mlx.core")  # not imported for a number
+    held = mlx.get_active_memory() / 2**20 if mlx else 0
+    return [used, f"MLX {held:.0f} MB"] if held >= 1 else [used]
+
+
+def _toggle(tool: object, on: bool) -> widgets.Checkbox:
+    told = " ".join(tool.description.split())[:200]
+    layout = widgets.Layout(width="auto", margin="2px 12px 2px 6px")
+    return widgets.Checkbox(on, description=tool.name, tooltip=told, indent=False, layout=layout)
