@@ -6,8 +6,8 @@ from agentkit.bench.figure import Figure, Tick
 from agentkit.models.errors import AgentkitError, BadField
 
 # Cheap ones first. Each module declares its `FIGURES` and has `measure(quick, tick)`, which gives them back measured.
-_HOMES = {"import": "imports", "tests": "suite", "decode": "decode", "prefill": "prefill", "prefix": "prefix",
-          "constrained": "constrained"}
+_HOMES = {"import": "imports", "tests": "suite", "loops": "loops", "threads": "threads", "kills": "kills",
+          "decode": "decode", "prefill": "prefill", "prefix": "prefix", "constrained": "constrained"}
 NAMES = tuple(_HOMES)
 
 

@@ -41,7 +41,7 @@ def add_parser(commands: "argparse._SubParsersAction") -> None:
     parser.add_argument(
         "--model", metavar="M", default=default_name(), help="default here: %(default)s; `agentkit models` lists them"
     )
-    parser.add_argument("--loop", metavar="L", default="lite", help=f"one of {', '.join(LOOPS)} (default %(default)s)")
+    parser.add_argument("--loop", metavar="L", default="react", help=f"one of {', '.join(LOOPS)} (default %(default)s)")
     parser.add_argument("--tools", metavar="A,B", default=TOOLS, help="which tools the agent has (default %(default)s)")
     parser.add_argument(
         "--workspace", metavar="DIR", help="the folder whose files tools may see (default: the current one)"

@@ -7,7 +7,7 @@ import sys
 
 from agentkit import __version__
 
-COMMANDS = ("ask", "models", "doctor", "eval", "bench", "train")
+COMMANDS = ("ask", "models", "doctor", "eval", "bench", "train", "threads")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -29,7 +29,7 @@ class Transcript:
         self.live = sys.stdout.isatty()
         self._status = None
         self._line = None  # the console in the middle of a line
-        self._streamed = ""  # what of the answer is on the screen
+        self._streamed = ""  # what the model wrote in this step, as far as it is on the screen
         self._prompt = self._reused = 0
 
     def busy(self, what: str | None) -> None:
@@ -82,8 +82,10 @@ class Transcript:
         self.busy(None)
         self._end_line()
         if event.reason == "answer":
-            if clean(event.answer).strip() != clean(self._streamed).strip() or not event.answer.strip():
-                self.out.print(Text(clean(event.answer).strip()), soft_wrap=True)
+            # In the last step's text, not equal to it: the handmade loop's answer stands behind "Final Answer:".
+            answer = clean(event.answer).strip()
+            if not answer or answer not in clean(self._streamed):
+                self.out.print(Text(answer), soft_wrap=True)
         elif event.reason != "error":  # an error is told by the command line itself, in one line
             self._say(event.answer, "yellow")
         self._say(cost(event.usage, self._prompt, self._reused), "dim")

@@ -1,11 +1,12 @@
 """`Agent`: what every loop offers. A run works in its own thread, and its events come out of a queue."""
 
+import contextlib
 import contextvars
 import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 
 from agentkit.cancel import cancelled_by
-from agentkit.events import Event, RunEnded, RunStarted, Sink, ToolReturned, emit, listening
+from agentkit.events import Event, RunEnded, RunStarted, ToolReturned, emit, listening
 from agentkit.loops.build import check_thread
 from agentkit.loops.guards import Limits
 from agentkit.loops.narrator import Narrator
@@ -38,6 +39,7 @@ class Turn:
     resumes: bool = False
     usage: Usage = field(default_factory=Usage)
     messages: list[BaseMessage] = field(default_factory=list)
+    alone: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # holds the thread's lease, if it has one
     narrator: Narrator = field(init=False)
 
     def __post_init__(self):
@@ -67,10 +69,10 @@ class Agent(ABC):
         A turn that a killed process left unfinished goes on where it stood if the question is None, or the same again;
         another question begins a new turn. However the run ends, it ends with a RunResult; only bad arguments raise (AgentkitError).
         """
-        events = self.stream(question, thread, cancel)
+        run = self._stream(self._begun(question, thread, cancel), told=False)
         while True:
             try:
-                next(events)
+                next(run)
             except StopIteration as end:
                 return end.value
 
@@ -81,6 +83,9 @@ class Agent(ABC):
 
         Closing the generator or setting `cancel` stops the run: a model within one token, a tool at once.
         """
+        return self._stream(self._begun(question, thread, cancel), told=True)
+
+    def _begun(self, question: str | None, thread: str | None, cancel: threading.Event | None) -> Turn:
         resumes = question is None and thread is not None
         if not resumes and (not isinstance(question, str) or not question.strip()):
             raise BadField("the question is empty; ask something")
@@ -90,17 +95,18 @@ class Agent(ABC):
                 raise BadField(f"thread {thread!r} cannot be continued: the agent has no checkpointer")
         if resumes and (question := self.unfinished(thread)) is None:
             raise BadField(f"thread {thread!r} has no unfinished turn to go on with; ask something")
-        return self._stream(Turn(question, thread, cancel or threading.Event(), resumes))
+        return Turn(question, thread, cancel or threading.Event(), resumes)
 
     def unfinished(self, thread: str) -> str | None:
         """The question of a turn that a killed process left unfinished on this thread, or None."""
         return None
 
-    def _stream(self, turn: Turn) -> Events:
+    def _stream(self, turn: Turn, told: bool) -> Events:
+        """`told`: the caller wants the events; else only the end wakes it."""
         events: queue.SimpleQueue[Event | RunResult | BaseException] = queue.SimpleQueue()
         context = contextvars.copy_context()
         worker = threading.Thread(
-            target=context.run, args=(self._work, turn, events.put), name="agentkit-run", daemon=True
+            target=context.run, args=(self._work, turn, events.put, told), name="agentkit-run", daemon=True
         )
         worker.start()
         try:
@@ -114,10 +120,11 @@ class Agent(ABC):
             # Tools and models are given GRACE to end; a worker that still has to write the thread gets as much again.
             worker.join(2 * GRACE + 1)
 
-    def _work(self, turn: Turn, put: Sink) -> None:
+    def _work(self, turn: Turn, put: Callable[[Any], None], told: bool) -> None:
         def hear(event: Event) -> None:
             turn.hear(event)
-            put(event)
+            if told:
+                put(event)
 
         limits = Limits(self.profile.token_budget, self.profile.time_limit, turn.usage)
         with listening(hear), cancelled_by(turn.cancel), limits.watching(turn.cancel):

@@ -21,14 +21,16 @@ THREADLESS = ("handmade",)
 
 
 def build_agent(
-    loop: str = "lite",
+    loop: str = "react",
     *,
     model: "BaseChatModel",
     tools: Sequence["BaseTool"] = (),
     checkpointer: "BaseCheckpointSaver | None" = None,
     profile: "GenerationProfile | None" = None,
 ) -> "Agent":
-    """An agent that answers with `model` and `tools`. `profile` bounds its turns (default: the model's own).
+    """An agent that answers with `model` and `tools`.
+
+    `profile` bounds its turns (default: the model's own): a graph by `recursion_limit`, `handmade` by `max_steps`.
 
     Raises AgentkitError for an unknown loop and BadField for tools of one name.
     """

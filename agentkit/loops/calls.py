@@ -99,9 +99,10 @@ def run_tool(call: dict, messages: Sequence[BaseMessage], execute: Callable[[], 
 
 
 def _returned(call: dict, result: Any, seconds: float | None) -> None:
-    # A tool may answer with a Command, which holds its message beside other changes of the state.
-    update = result.update if isinstance(result, Command) and isinstance(result.update, dict) else {}
-    for message in [result] if isinstance(result, ToolMessage) else update.get("messages", []):
+    messages = [result]
+    if isinstance(result, Command):  # it holds the tool's message beside other changes of the state
+        messages = result.update.get("messages", []) if isinstance(result.update, dict) else []
+    for message in messages:
         if isinstance(message, ToolMessage):
             events.emit(
                 events.ToolReturned(

@@ -40,6 +40,7 @@ class GraphAgent(Agent):
         return config
 
     def _turn(self, turn: Turn) -> tuple[str, str]:
+        self._wait_for_others(turn)
         config = self._config(turn)
         given = self._given(turn, config)
         steps = _Steps(turn, self._shells, ["tasks", "values"] + ["checkpoints"] * (self.checkpointer is not None))
@@ -60,6 +61,18 @@ class GraphAgent(Agent):
         if steps.interrupts:
             return "interrupt", f"The run waits for a reply: {steps.interrupts[0].get('value')}"
         return answer_of(turn.messages)
+
+    def _wait_for_others(self, turn: Turn) -> None:
+        """Where the saver has leases, turns on one thread come one after the other: each sees what the last one said."""
+        lease = getattr(self.checkpointer, "turn", None)
+        if lease is None or turn.thread is None:
+            return
+        try:
+            turn.alone.enter_context(lease(turn.thread, turn.cancel))
+        except Exception:
+            if turn.cancel.is_set():
+                raise Cancelled from None
+            raise
 
     def unfinished(self, thread: str) -> str | None:
         """The question of a turn that a killed process left unfinished on this thread, or None."""
@@ -97,12 +110,13 @@ class GraphAgent(Agent):
     def _close(self, turn: Turn, answer: str, reason: str) -> None:
         # An answer needs nothing after it; an interrupt's open call is what the reply will answer. Without messages the
         # thread could not even be read, and must not be overwritten.
-        if reason in ("answer", "interrupt") or not turn.messages:
-            return
-        turn.messages = add_messages([], closed(turn.messages, answer, reason))
-        if self.checkpointer is not None:
-            update = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.messages]}
-            self.graph.update_state(self._config(turn), update, as_node=self.last_node)
+        with turn.alone:
+            if reason in ("answer", "interrupt") or not turn.messages:
+                return
+            turn.messages = add_messages([], closed(turn.messages, answer, reason))
+            if self.checkpointer is not None:
+                update = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.messages]}
+                self.graph.update_state(self._config(turn), update, as_node=self.last_node)
 
 
 def run_inside(graph: CompiledStateGraph, state: dict, config: RunnableConfig) -> dict:

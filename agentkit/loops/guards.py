@@ -9,20 +9,20 @@ import contextvars
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import chain, cycle, islice, takewhile
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables.config import var_child_runnable_config
 
 from agentkit.events import GuardVerdict, emit
-from agentkit.loops.history import this_turn
 from agentkit.loops.result import Usage
 from agentkit.loops.stop import TurnEnded
 from agentkit.models.errors import BadField
 
 HINT = "[tool_loop_hint]"
 MOST_REPEATED = 4000  # characters of an earlier result that a hint carries
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
 
 
 class ToolLoopDetected(TurnEnded):
@@ -35,7 +35,7 @@ class ToolLoopDetected(TurnEnded):
 def fingerprint(call: dict) -> str:
     """Tool name and arguments as one text; calls are the same if it is. For `web_search` case and spaces do not count."""
     args = _searched(call["args"]) if call["name"] == "web_search" else call["args"]
-    return json.dumps([call["name"], args], sort_keys=True, ensure_ascii=False, default=str)
+    return _encode([call["name"], args])
 
 
 def before_tool(call: dict, messages: Sequence[BaseMessage]) -> ToolMessage | None:
@@ -43,13 +43,18 @@ def before_tool(call: dict, messages: Sequence[BaseMessage]) -> ToolMessage | No
 
     Raises ToolLoopDetected for a call whose repetition was hinted at before.
     """
-    turn = this_turn(messages)
-    here = max((n for n, m in enumerate(turn) if isinstance(m, AIMessage) and m.tool_calls), default=0)
-    before = _calls_before(call, turn, here)
-    same = fingerprint(call)
-    run = list(takewhile(lambda other: fingerprint(other[1]) == same, reversed(before)))[::-1]
+    here = next((n for n in reversed(range(len(messages))) if _calls_of(messages[n])), None)
+    if here is None:
+        return None
+    # Read backwards, and no farther than needed: to walk the whole turn for each of its calls would be quadratic.
+    same, its, run = fingerprint(call), "", []
+    before = _calls_before(call, messages, here)
+    for place, other in before:
+        if (its := fingerprint(other)) != same:
+            break
+        run.append((place, other))
     if not run:
-        _report_alternating([other for _, other in before], call)
+        _report_alternating(call, chain([same, its], (fingerprint(other) for _, other in before)))
         return None
     # Only a hint that the model could read counts: calls beside this one in the same message were written with it.
     if sum(place < here for place, _ in run) >= 2:
@@ -60,7 +65,7 @@ def before_tool(call: dict, messages: Sequence[BaseMessage]) -> ToolMessage | No
         emit(GuardVerdict(guard="repeated_call", verdict="stop", detail=text))
         raise ToolLoopDetected(text)
     emit(GuardVerdict(guard="repeated_call", verdict="hint", detail=f"{_shown(call)} was asked for again and not run"))
-    return _hint(call, _result_of(run[0], turn))
+    return _hint(call, _result_of(run[-1], messages))  # run[-1] came first: it is the one that ran
 
 
 def before_model() -> None:
@@ -145,20 +150,28 @@ def _searched(value: Any) -> Any:
     return [_searched(held) for held in value] if isinstance(value, list) else value
 
 
-def _calls_before(call: dict, turn: list[BaseMessage], here: int) -> list[tuple[int, dict]]:
-    """The turn's earlier calls, each with the place of its message. Ids are trusted within one message only."""
-    before = []
-    for place, message in enumerate(turn[: here + 1]):
-        for other in message.tool_calls if isinstance(message, AIMessage) else []:
-            if place == here and other["id"] == call["id"]:
-                return before
-            before.append((place, other))
-    return before
+def _calls_of(message: BaseMessage) -> list[dict]:
+    return message.tool_calls if isinstance(message, AIMessage) else []
 
 
-def _result_of(first: tuple[int, dict], turn: list[BaseMessage]) -> ToolMessage | None:
-    place, call = first
-    for message in turn[place + 1 :]:
+def _calls_before(call: dict, messages: Sequence[BaseMessage], here: int) -> Iterator[tuple[int, dict]]:
+    """The turn's earlier calls, the latest first, each with the place of its message; `here` is the call's own.
+
+    Ids are trusted within one message only.
+    """
+    beside = list(takewhile(lambda other: other["id"] != call["id"], _calls_of(messages[here])))
+    for other in reversed(beside):
+        yield here, other
+    for place in reversed(range(here)):
+        if isinstance(messages[place], HumanMessage):
+            return
+        for other in reversed(_calls_of(messages[place])):
+            yield place, other
+
+
+def _result_of(earlier: tuple[int, dict], messages: Sequence[BaseMessage]) -> ToolMessage | None:
+    place, call = earlier
+    for message in messages[place + 1 :]:
         if isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
             return message
     return None
@@ -178,14 +191,13 @@ def _hint(call: dict, earlier: ToolMessage | None) -> ToolMessage:
     return ToolMessage(content=text, name=call["name"], tool_call_id=call["id"], status=status)
 
 
-def _report_alternating(before: list[dict], call: dict) -> None:
-    """A, B, A, B looks like a loop and may be none (check, wait, check): it is told and not stopped."""
-    if len(before) < 3:
-        return
-    pair = (fingerprint(call), fingerprint(before[-1]))
-    # From the call itself backwards: it, the one before, and so on for as long as they take turns.
-    backwards = enumerate([call, *reversed(before)])
-    length = sum(1 for _ in takewhile(lambda place: fingerprint(place[1]) == pair[place[0] % 2], backwards))
+def _report_alternating(call: dict, prints: Iterator[str]) -> None:
+    """A, B, A, B looks like a loop and may be none (check, wait, check): it is told and not stopped.
+
+    `prints` are the fingerprints of the call, of the one before, and so on.
+    """
+    pair = list(islice(prints, 2))
+    length = len(pair) + sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(cycle(pair), prints)))
     if length >= 4 and length % 2 == 0:
         detail = f"two calls alternate, {length // 2} times by now; the last is {_shown(call)}"
         emit(GuardVerdict(guard="alternating_calls", verdict="warn", detail=detail))

@@ -22,13 +22,12 @@ from agentkit.loops.history import UNFINISHED
 from agentkit.loops.react_text import FORMAT, STOP, Reply, parse
 from agentkit.loops.stop import TurnEnded
 from agentkit.models.call_values import whole_json
-from agentkit.models.errors import BadField
 
 MISTAKES = 3  # so many unreadable replies in a row end the turn
 UNREADABLE = f"""The model did not keep to the format, {MISTAKES} times in a row. \
 Ask in other words, or choose a larger model."""
 TOO_LARGE = """This task is too large for one turn: {limit} steps were used up and there is no answer yet. \
-Split it: ask for its first part alone, or name fewer items at once."""
+Split it: ask for its first part alone, or name fewer items at once. A higher max_steps in the profile allows more."""
 
 PROMPT = """Answer the question. You have these tools:
 {tools}
@@ -93,15 +92,18 @@ class Tool:
 
 
 class Handmade(Agent):
-    """Think, act, observe, at most `max_steps` times. Tools are LangChain's or `Tool`s; there are no threads."""
+    """Think, act, observe, at most `max_steps` times (default: the profile's). Tools are LangChain's or `Tool`s.
+
+    There are no threads.
+    """
 
     loop = "handmade"
 
-    def __init__(self, model, tools: Sequence = (), checkpointer=None, profile=None, max_steps: int = 8):
+    def __init__(self, model, tools: Sequence = (), checkpointer=None, profile=None, max_steps: int | None = None):
         super().__init__(model, list(tools), checkpointer, profile or own_profile(model))
-        if max_steps < 1:
-            raise BadField(f"max_steps is {max_steps}; allowed is 1 or more")
-        self.limit = max_steps
+        if max_steps is not None:
+            self.profile = self.profile.but(max_steps=max_steps)
+        self.limit = self.profile.max_steps
         self.by_name = {tool.name: Tool.of(tool) for tool in tools}
         self.format = FORMAT.format(names=", ".join(self.by_name) or "(there are no tools)")
         shown = "\n".join(map(str, self.by_name.values())) or "(none)"

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration
 
 from agentkit import events
@@ -95,7 +95,8 @@ class _Call:
 
 def _pieces(message: BaseMessage):
     """(channel, text) of what a message or a chunk of one says."""
-    for block in message.content_blocks:
+    # Most are text and nothing else, which LangChain takes long to find out.
+    for block in [{"type": "text", "text": message.content}] if _is_text(message) else message.content_blocks:
         kind = block.get("type")
         if kind == "text" and block["text"]:
             yield "answer", block["text"]
@@ -105,3 +106,9 @@ def _pieces(message: BaseMessage):
             yield "call", text
         elif kind == "tool_call":
             yield "call", f"{block['name']}({json.dumps(block['args'], ensure_ascii=False)})"
+
+
+def _is_text(message: BaseMessage) -> bool:
+    if not isinstance(message, AIMessage) or not isinstance(message.content, str):
+        return False
+    return not (message.additional_kwargs or message.tool_calls or message.invalid_tool_calls)

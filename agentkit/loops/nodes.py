@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 
 from agentkit.loops.calls import ask, error_text, run_tool
-from agentkit.loops.history import this_turn
+from agentkit.loops.history import calls_of, this_turn
 from agentkit.loops.state import AgentState, as_update
 
 
@@ -83,8 +83,7 @@ def open_calls(messages: Sequence[BaseMessage]) -> list[dict]:
 def _plan(state: AgentState) -> list[SystemMessage]:
     """The plan as the model sees it, unless it stands in the history as a call of `create_plan`."""
     steps = state.get("plan")
-    called = (call["name"] for m in this_turn(state["messages"]) if isinstance(m, AIMessage) for call in m.tool_calls)
-    if not steps or "create_plan" in called:
+    if not steps or any("create_plan" in calls_of(message).values() for message in this_turn(state["messages"])):
         return []
     lines = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
     return [SystemMessage(f"Follow this plan, one step after the other, and answer when it is done:\n{lines}")]

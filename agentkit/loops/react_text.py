@@ -78,7 +78,7 @@ def parse(text: str) -> Reply:
 
 
 def _kind(label: re.Match) -> str:
-    return re.sub("[ _]", "", label["name"].lower())
+    return label["name"].lower().replace(" ", "").replace("_", "")
 
 
 def _blanked(what: re.Pattern, text: str) -> str:

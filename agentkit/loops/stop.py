@@ -13,7 +13,8 @@ from langgraph.errors import GraphBubbleUp
 from agentkit import cancel
 
 T = TypeVar("T")
-GRACE = 0.5
+GRACE = 0.5  # seconds for what was told to stop
+POLL = 0.05  # seconds between two looks at the stop signal
 MOST_IDLE = 8
 
 
@@ -42,28 +43,33 @@ def or_cancelled(work: Callable[[], T]) -> T:
     A function that blocks cannot be stopped from outside. It runs in another thread (in this context), which is then
     left behind: models and tools that watch `agentkit.cancel` end soon after.
     """
-    event, done, box = cancel.current(), threading.Event(), []
+    event = cancel.current()
     if event.is_set():
         raise Cancelled  # nothing is begun after the stop
-
-    def run():
+    outcome: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    _Worker.free().jobs.put((partial(contextvars.copy_context().run, _outcome_of, work), outcome))
+    wait = POLL
+    while True:
         try:
-            box.append((work(), None))
-        except BaseException as error:
-            box.append((None, error))
-
-    _Worker.free().jobs.put((partial(contextvars.copy_context().run, run), done))
-    while not done.wait(0.05):
-        if event.is_set():
-            if not done.wait(GRACE):
-                raise Cancelled
-    result, error = box[0]
+            result, error = outcome.get(timeout=wait)
+            break
+        except queue.Empty:
+            if wait == GRACE:
+                raise Cancelled from None
+            wait = GRACE if event.is_set() else POLL
     if error is not None:
         try:
             raise error
         finally:
-            del error, box  # the traceback holds this frame: do not hold the traceback back
+            del error, outcome  # the traceback holds this frame: do not hold the traceback back
     return result
+
+
+def _outcome_of(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    try:
+        return work(), None
+    except BaseException as error:
+        return None, error
 
 
 class _Worker:
@@ -79,18 +85,18 @@ class _Worker:
             return cls()
 
     def __init__(self):
-        self.jobs: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[tuple[Callable[[], tuple], queue.SimpleQueue]] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="agentkit-call", daemon=True).start()
 
     def _work(self) -> None:
         stays = True
         while stays:
-            job, done = self.jobs.get()
-            job()
+            job, outcome = self.jobs.get()
+            found = job()
             if stays := len(self.idle) < MOST_IDLE:
                 self.idle.append(self)  # before the caller wakes, who may have the next job
-            done.set()
-            del job, done  # what the job held, a model's answer perhaps, must not live until the next one
+            outcome.put(found)
+            del job, outcome, found  # what the job held, a model's answer perhaps, must not live until the next one
 
 
 # A forked process has none of these threads.

@@ -28,6 +28,7 @@ class GenerationProfile:
     repetition_window: int = _setting(128, 0, 8192, "how many generated tokens back the penalty looks")
     seed: int | None = _setting(None, 0, 2**32 - 1, "same seed, same machine, same text (None: drawn anew)", optional=True)
     recursion_limit: int = _setting(60, 1, 10000, "most supersteps of a run")
+    max_steps: int = _setting(8, 1, 10000, "most steps of a run of the handmade loop: a model call and its tool are one")
     token_budget: int = _setting(0, 0, 10**9, "most tokens a run may read and write before it must end (0: no limit)")
     time_limit: float = _setting(0.0, 0.0, 86400.0, "most seconds of a run (0: no limit)")
     prefix_cache: bool = field(default=True, metadata={"help": "reuse the computed beginning of the last prompts"})

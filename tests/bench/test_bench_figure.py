@@ -68,7 +68,7 @@ def test_what_cannot_be_measured_says_why_and_the_rest_goes_on(monkeypatch):
 def test_only_keeps_the_usual_order_and_drops_repeats():
     assert figures.chosen(["constrained", "import", "constrained"]) == ["import", "constrained"]
     assert figures.chosen(None) == list(figures.NAMES)
-    with pytest.raises(BadField, match="figure 'speed' is unknown; known are import, tests, decode"):
+    with pytest.raises(BadField, match="figure 'speed' is unknown; known are import, tests, loops"):
         figures.chosen(["speed"])
 
 
@@ -124,4 +124,4 @@ def test_an_unknown_figure_is_one_line_and_code_2():
     done = bench("--only", "speed")
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.splitlines() == [
-        "agentkit bench: figure 'speed' is unknown; known are import, tests, decode, prefill, prefix, constrained"]
+        f"agentkit bench: figure 'speed' is unknown; known are {', '.join(figures.NAMES)}"]

@@ -69,6 +69,15 @@ def test_on_a_terminal_the_answer_streams_and_stands_there_once(chat_server, tmp
     )
 
 
+def test_on_a_terminal_the_final_reply_of_the_handmade_loop_stands_there_once(chat_server, tmp_path):
+    said = ['Thought: Sum.\nAction: calculator\nAction Input: {"expression": "23*19"}', "Thought: Known.\nFinal Answer: It is 437."]
+    argv = ["ask", "q", "--model", chat_server(*said, every=0.01).model, "--loop", "handmade"]
+    shown, code = _on_a_terminal(argv, tmp_path, {"AGENTKIT_DATA": str(tmp_path)})
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert code == 0 and plain.count("It is 437.") == 1
+    assert plain.index("← 437") < plain.index("Final Answer: It is 437.") < plain.index("tool call ·")
+
+
 def test_escape_sequences_from_files_and_models_do_not_reach_the_terminal(agentkit, chat_server, place):
     (place / "evil.txt").write_bytes(b"\x1b]0;owned\x07\x1b[2Jhello")
     server = chat_server(("read_file", '{"path": "evil.txt"}'), "It says \x1b[31mhello\x9b.")
@@ -109,6 +118,12 @@ def test_no_network_is_told_to_the_model_and_the_run_goes_on(agentkit, chat_serv
     assert "cannot be reached, there may be no network" in server.asked[1]["messages"][-1]["content"]
 
 
+def test_the_loop_is_react_unless_another_is_named(agentkit, chat_server):
+    for named, loop in ([], "react"), (["--loop", "lite"], "lite"):
+        done = agentkit("ask", "q", "--model", chat_server("hello").model, "--json", *named)
+        assert json.loads(done.out.splitlines()[0])["loop"] == loop
+
+
 def test_profile_and_tools_reach_the_run(agentkit, chat_server):
     server = chat_server(SUM, SUM, SUM)
     done = agentkit(
@@ -133,6 +148,12 @@ def test_the_handmade_loop_acts_by_text(agentkit, chat_server):
     assert (done.code, done.out) == (0, "437\n") and '→ calculator(expression="23*19")' in done.err
     assert server.asked[1]["messages"][-1] == {"role": "user", "content": "Observation: 437"}
     assert "tools" not in server.asked[0] and server.asked[0]["stop"] == ["\nObservation:"]
+
+
+def test_the_profile_says_how_many_steps_the_handmade_loop_may_take(agentkit, chat_server):
+    server = chat_server('Action: calculator\nAction Input: {"expression": "23*19"}')
+    done = agentkit("ask", "q", "--model", server.model, "--loop", "handmade", "--profile", "max_steps=1")
+    assert (done.code, done.out) == (1, "") and "1 steps were used up" in done.err
 
 
 @pytest.mark.parametrize(

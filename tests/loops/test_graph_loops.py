@@ -1,6 +1,7 @@
 """`react` and `planned` beside `lite`: one set of events, one result, and what their graphs look like."""
 
 import threading
+from itertools import permutations
 from typing import Annotated
 
 import pytest
@@ -8,13 +9,13 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from agentkit.events import CheckpointSaved, RunStarted, StepStarted, Token, ToolReturned, listening
-from agentkit.loops.build import LOOPS
+from agentkit.loops.build import LOOPS, build_agent
 from agentkit.loops.nodes import open_calls, should_continue
 from agentkit.loops.state import AgentState
-from agentkit.models import GenerationProfile
+from agentkit.models import GenerationProfile, ScriptedChatModel
 from tests.histories import assert_valid, call, calls
 from tests.loops.conftest import GRAPH_LOOPS
 
@@ -31,6 +32,25 @@ def _told(agent, **options):
     with listening(heard.append):
         result = agent.run("q", **options)
     return heard, result
+
+
+def test_react_is_the_loop_unless_another_is_named():
+    assert build_agent(model=ScriptedChatModel([])).loop == "react"
+
+
+@pytest.mark.parametrize(("first", "then"), list(permutations(GRAPH_LOOPS, 2)))
+def test_a_thread_goes_on_in_another_loop_even_if_its_last_turn_was_left_open(scripted, first, then):
+    @tool
+    def wait() -> str:
+        """Wait for a reply that nobody gives."""
+        return interrupt("Well?")
+
+    saver = InMemorySaver()
+    left = scripted("hi", call("wait"), loop=first, tools=[wait], checkpointer=saver)
+    assert [left.run(question, thread="t").reason for question in ("Hello", "Wait")] == ["answer", "interrupt"]
+    result = scripted("fine", loop=then, tools=[wait], checkpointer=saver).run("And now?", thread="t")
+    assert (result.reason, result.answer) == ("answer", "fine") and [m.text for m in result.messages[:2]] == ["Hello", "hi"]
+    assert_valid(result.messages)
 
 
 def test_all_loops_tell_the_same_course_in_the_same_words_and_order(scripted):

@@ -231,6 +231,19 @@ def test_only_calls_in_a_row_count():
     assert isinstance(end.value, TurnEnded) and end.value.reason == "guard"
 
 
+def test_no_more_of_a_long_turn_is_read_than_is_needed():
+    class Watched(list):
+        read = 0
+
+        def __getitem__(self, place):
+            self.read += 1
+            return super().__getitem__(place)
+
+    rounds = [(call("f", x=n), ToolMessage("ok", tool_call_id="call_1")) for n in range(200)]
+    messages = Watched([HumanMessage("q"), *(message for pair in rounds for message in pair), call("f", x=200)])
+    assert before_tool(messages[-1].tool_calls[0], messages) is None and messages.read < 20
+
+
 def test_servers_that_give_every_call_the_same_id_do_not_fool_the_guard():
     call_, history = _asked([("f", {})], [("f", {})], [("f", {})])
     for message in history:

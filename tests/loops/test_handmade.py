@@ -171,6 +171,13 @@ def test_another_limit():
         Handmade(ScriptedChatModel([]), max_steps=0)
 
 
+def test_the_limit_is_eight_steps_unless_the_profile_says_otherwise(handmade):
+    assert handmade(DONE).limit == 8
+    agent = handmade(act(), act(text='{"expression": "2*2"}'), DONE, profile=GenerationProfile(max_steps=2))
+    events, result = _heard(agent)
+    assert (events[0].limit, result.reason, agent.model.position) == (2, "limit", 2)
+
+
 def test_a_tools_error_is_an_observation(handmade):
     @tool
     def broken() -> str:
