@@ -14,10 +14,10 @@ echo 'setuptools>=77' >"$extra"
 
 list=$(mktemp)
 [ ! -f requirements.lock ] || cp requirements.lock "$list"
-"$python" -m uv pip compile pyproject.toml "$extra" --extra train --extra test --extra openai --extra anthropic --extra ollama \
+"$python" -m uv pip compile pyproject.toml "$extra" --extra train --extra test --extra openai --extra anthropic --extra ollama --extra checkpoints \
   --universal --python-version 3.11 --fork-strategy fewest ${UPGRADE:+--upgrade} \
   --excludes "$excluded" --no-annotate --no-header --quiet \
-  --no-emit-package colorama --no-emit-package pywinpty --no-emit-package httpx2-jsfetch \
+  --no-emit-package colorama --no-emit-package pywin32 --no-emit-package pywinpty --no-emit-package httpx2-jsfetch \
   --output-file "$list" >/dev/null
 
 {

@@ -18,7 +18,8 @@ NAMES = {
     "the model's answer is cut": "cut",
     "the model repeats itself": "repeats",
 }
-TIMES = {"always": None, "once": 1, "twice": 2, "three times": 3}
+# No None among the values: a dropdown shows nothing chosen for it.
+TIMES = {"always": 0, "once": 1, "twice": 2, "three times": 3}
 EMPTY = "Nothing has run yet."
 
 
@@ -74,7 +75,9 @@ class FaultsPanel(widgets.VBox):
     @property
     def fault(self) -> Fault:
         """The fault as the widgets stand, injected or not."""
-        return Fault(self.kind.value, self.tool.value, self.seconds.value, self.tokens.value, self.times.value)
+        return Fault(
+            self.kind.value, self.tool.value or None, self.seconds.value, self.tokens.value, self.times.value or None
+        )
 
     def take(self, event: Event) -> None:
         """Follow one event of the run."""
@@ -97,13 +100,13 @@ class FaultsPanel(widgets.VBox):
         """What became of the fault, as a still picture."""
         return self.live.still()
 
-    def _tools(self) -> dict[str, str | None]:
-        return {"every tool": None} | {name: name for name in self.bench.settings.tools}
+    def _tools(self) -> dict[str, str]:
+        return {"every tool": ""} | {name: name for name in self.bench.settings.tools}
 
     def _tools_changed(self, _: dict) -> None:
         chosen, options = self.tool.value, self._tools()
         self.tool.options = options
-        self.tool.value = chosen if chosen in options.values() else None
+        self.tool.value = chosen if chosen in options.values() else ""
 
     def _chosen(self, _: dict) -> None:
         self.bench.fault = self.fault if self.switch.value else None

@@ -81,6 +81,7 @@ export default () => {
     },
     render({ model, el }) {
       const view = {
+        head: element("div", "agentkit-head", model.get("label")),
         stat: element("div", "agentkit-stat"),
         bar: element("progress", "agentkit-bar"),
         words: element("span", "agentkit-words"),
@@ -93,7 +94,7 @@ export default () => {
       view.stat.append(view.bar, view.words);
       view.list.append(...state.rows.map(draw));
       const box = element("div", "agentkit-rows");
-      box.append(view.stat, view.list, view.foot);
+      box.append(view.head, view.stat, view.list, view.foot);
       el.append(box);
       dress(view);
       views.add(view);
