@@ -10,6 +10,7 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import ipywidgets as widgets
@@ -70,9 +71,8 @@ class Workbench:
         self.phase, self.problem = "", ""  # phase: "loading", "running" or "replaying" while something goes on
         self._panels: dict[str, widgets.Widget] = {}
         self._gate = threading.Lock()  # held while a run or a replay is under way
-        self._done, self._cancel = threading.Event(), threading.Event()
-        self._done.set()
-        self._failure: BaseException | None = None
+        self._now = _Run()
+        self._now.done.set()
         self.settings.observe(self._redraw, ["loop", "tools"])
 
     run_panel = property(lambda self: self.panel("run"), doc="Ask, choose and set; the run as it happens.")
@@ -123,34 +123,36 @@ class Workbench:
 
     def start(self, question: str | None = None) -> bool:
         """Begin a run in the background; False if one is under way. What goes wrong is shown in the panel."""
-        return self._begin(self._run, question)
+        return self._begin(self._run, question) is not None
 
     def stop(self) -> None:
         """Ask the run, or the replay, to end: a model stops within one token, a tool at once."""
-        self._cancel.set()
+        self._now.cancel.set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of the run; False if it is not over after `timeout` seconds."""
-        return self._done.wait(timeout)
+        return self._now.done.wait(timeout)
 
     def ask(self, question: str | None = None, timeout: float = 300) -> RunResult:
         """Run and wait. Raises what kept the run from beginning, and TimeoutError, having asked the run to stop.
 
         If another run is under way: AgentkitError.
         """
-        if not self.start(question):
+        # Its own run is kept in hand: as soon as it is over, somebody else may begin the next one.
+        run = self._begin(self._run, question)
+        if run is None:
             raise AgentkitError("a run is under way: wait() for its end or stop() it, then ask again")
         try:
-            over = self.wait(timeout)
+            over = run.done.wait(timeout)
         except BaseException:  # the kernel was interrupted
-            self.stop()
+            run.cancel.set()
             raise
         if not over:
-            self.stop()
+            run.cancel.set()
             raise TimeoutError(f"the run was not over after {timeout:g} s and was asked to stop")
-        if self._failure is not None:
-            raise self._failure
-        return self.result
+        if run.failure is not None:
+            raise run.failure
+        return run.result
 
     def recording(self) -> Recording:
         """The last run (or replay), to be saved. AgentkitError if there is none yet, or it is not over."""
@@ -167,10 +169,11 @@ class Workbench:
         """
         if speed is not None and not speed > 0:
             raise BadField(f"speed is {speed!r}; allowed is above 0 (1: as it happened, None: at once)")
-        if not self._begin(lambda: self._replay(recording, speed)):
+        run = self._begin(lambda now: self._replay(now, recording, speed))
+        if run is None:
             raise AgentkitError("a run is under way: wait() for its end or stop() it, then replay")
         if speed is None:
-            self.wait()
+            run.done.wait()
 
     def _outline(self) -> dict | None:
         """The shape of the chosen loop's graph, without loading a model: a graph does not depend on it."""
@@ -186,41 +189,43 @@ class Workbench:
                 self.graph_panel.begin(self._outline())
                 self.graph_panel.flush()
 
-    def _begin(self, work: Callable[[], None], question: str | None = None) -> bool:
+    def _begin(self, work: "Callable[[_Run], None]", question: str | None = None) -> "_Run | None":
         if not self._gate.acquire(blocking=False):
-            return False
+            return None
         try:
-            self._cancel, self._done = threading.Event(), threading.Event()
-            self.phase, self.problem, self._failure, self.result = "loading", "", None, None
+            run = self._now = _Run()
+            self.phase, self.problem, self.result = "loading", "", None
             if question is not None:
                 self.settings.question = question
             context = contextvars.copy_context()
-            worker = threading.Thread(target=context.run, args=(self._work, work), name="agentkit-bench", daemon=True)
+            worker = threading.Thread(
+                target=context.run, args=(self._work, work, run), name="agentkit-bench", daemon=True
+            )
             self.stage.flush()
             worker.start()
         except BaseException:
             self.phase = ""
+            self._now.done.set()
             self._gate.release()
             raise
-        return True
+        return run
 
-    def _work(self, work: Callable[[], None]) -> None:
-        done = self._done
+    def _work(self, work: "Callable[[_Run], None]", run: "_Run") -> None:
         try:
             with self.stage.drawing():
-                work()
+                work(run)
         except BaseException as error:  # noqa: BLE001 - a worker has nobody else to tell
-            self._failure = error
+            run.failure = error
             self.problem = str(error) if isinstance(error, AgentkitError) else f"{type(error).__name__}: {error}"
         finally:
-            self.phase = ""
+            self.phase, self.result = "", run.result
             self.stage.flush()
             self._gate.release()
-            done.set()
+            run.done.set()
 
-    def _run(self) -> None:
+    def _run(self, now: "_Run") -> None:
         self.agent = self.build()
-        run = self.agent.stream(self.settings.question, self.thread, self._cancel)
+        run = self.agent.stream(self.settings.question, self.thread, now.cancel)
         self.phase = "running"
         self._show(shape_of(self.agent))
         with contextlib.closing(run):
@@ -228,16 +233,16 @@ class Workbench:
                 try:
                     event = next(run)
                 except StopIteration as end:
-                    self.result = end.value
+                    now.result = end.value
                     return
                 self._hear(event)
 
-    def _replay(self, recording: Recording, speed: float | None) -> None:
+    def _replay(self, now: "_Run", recording: Recording, speed: float | None) -> None:
         self.phase = "replaying"
         self._show(recording.graph)
         began, first = time.monotonic(), recording.events[0].at
         for event in recording.events:
-            if speed is not None and self._cancel.wait(max(0, (event.at - first) / speed - (time.monotonic() - began))):
+            if speed is not None and now.cancel.wait(max(0, (event.at - first) / speed - (time.monotonic() - began))):
                 return
             self._hear(event)
 
@@ -254,6 +259,16 @@ class Workbench:
 
     def __repr__(self) -> str:
         return f"Workbench(model={self.settings.model!r}, loop={self.settings.loop!r}, tools={list(self.settings.tools)})"
+
+
+@dataclass
+class _Run:
+    """One run or replay: whoever began it waits on `done`."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    cancel: threading.Event = field(default_factory=threading.Event)
+    result: RunResult | None = None
+    failure: BaseException | None = None
 
 
 class Column(widgets.VBox):

@@ -39,7 +39,7 @@ BROKEN = {
     "path of one machine (/home/)": [code(outputs=[text("wrote /home/anna/notes.txt")])],
     "path of one machine (/var/)": [code(outputs=[text("cache: /var/folders/x")])],
     "path of one machine (C:": [code(outputs=[text("wrote C:\\notes.txt")])],
-    f"path of one machine ({ROOT}/": [code(outputs=[text(f"read {ROOT}/README.md")])],
+    "path of one machine (/": [code(outputs=[text(f"read {ROOT}/README.md")])],
     "looks like a key": [code(outputs=[text("Bearer sk-" + "a" * 20)])],
     "speaks of a key": [code('os.environ["OPENAI_API_KEY"]')],
     "address on the network": [code('load("https://huggingface.co/x")')],
