@@ -43,7 +43,7 @@ def lab(tmp_path_factory):
     finally:
         os.killpg(server.pid, signal.SIGINT)
         try:
-            server.wait(20)
+            server.wait(90)  # each open kernel is given its time to end
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             raise

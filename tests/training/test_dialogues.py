@@ -12,7 +12,7 @@ from agentkit.training.catalog import HOLE, ToolSpec
 from agentkit.training.dialogues import REFUSALS, SHARES, chain, dialogue, group, realise, use
 
 # By a rule, not by copying: see test_values.py.
-RULED = {"date", "currency", "expression", "enum", "flag"}
+RULED = {"date", "time", "currency", "expression", "enum", "flag"}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ KINDS = documented()
 NUMBERS = {"int(1,9)": int, "number(1,9)": (int, float), "percent": (int, float), "money": (int, float), "year": int,
            "duration_minutes": int}
 # What is said and what is called may differ here, by a fixed rule that a model can learn.
-RULES = {"date", "currency", "expression", "flag"}
+RULES = {"date", "time", "currency", "expression", "flag"}
 
 
 def drawn(kind, seed=3, count=60):
@@ -57,12 +57,33 @@ def test_what_is_said_can_be_copied(kind):
     for value in drawn(kind):
         if kind in NUMBERS:
             assert isinstance(value.value, NUMBERS[kind]) and not isinstance(value.value, bool)
-            assert float(value.said.replace(",", "")) == value.value
+            told = values.COUNTED.index(value.said) + 2 if value.said in values.COUNTED else float(value.said.replace(",", ""))
+            assert told == value.value
         elif kind.startswith("list("):
             assert isinstance(value.value, list) and len(value.value) in (2, 3)
             assert all(item in value.said for item in value.value)
         else:
             assert value.said == value.value
+
+
+def test_a_time_in_words_is_the_time_in_the_call():
+    """Read back by other means than it was written."""
+    hours = {word: hour for hour, word in enumerate(["twelve", "one", *values.COUNTED[:-1]])}
+    spoken = 0
+    for value in drawn("time", count=400):
+        hour, minute = map(int, value.value.split(":"))
+        words = value.said.removesuffix(" in the morning").removesuffix(" in the afternoon").removesuffix(" in the evening")
+        if words != value.said:
+            spoken += 1
+            part, name = words.rsplit(" ", 1) if "o'clock" not in words else ("at", words.split()[0])
+            shift = {"at": 0, "quarter past": 15, "half past": 30, "quarter to": -15}[part]
+            assert (hours[name] * 60 + shift) % 720 == (hour * 60 + minute) % 720
+            assert value.said.endswith("morning") == (hour < 12) and value.said.endswith("evening") == (hour >= 18)
+        elif value.said != value.value:
+            clock, half = re.fullmatch(r"([\d:]+) ?(am|pm)", value.said).groups()
+            told = clock.split(":") + ["0"] * (":" not in clock)
+            assert (int(told[0]) % 12 + 12 * (half == "pm"), int(told[1])) == (hour, minute)
+    assert spoken > 50
 
 
 def test_most_text_comes_from_large_sets():
