@@ -41,7 +41,7 @@ def lab(tmp_path_factory):
     try:
         yield address(log, server)
     finally:
-        os.killpg(server.pid, signal.SIGINT)
+        os.killpg(server.pid, signal.SIGTERM)
         try:
             server.wait(90)  # each open kernel is given its time to end
         except subprocess.TimeoutExpired:

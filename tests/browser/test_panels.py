@@ -42,10 +42,15 @@ class Book:
 
     def has_run(self, path):
         """Wait until every code cell has run. Read from the saved file: cells out of sight are not on the page."""
+        waiting = ["everything"]
         for _ in range(SLOW // 1000):
             self.page.wait_for_timeout(2000)
             self.page.keyboard.press("Control+s")
-            cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+            try:
+                book = nbformat.read(path, as_version=4)
+            except ValueError:  # it is just being written
+                continue
+            cells = [cell for cell in book.cells if cell.cell_type == "code"]
             waiting = [cell.source for cell in cells if not cell.execution_count]
             if not waiting:
                 return
