@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,12 +28,16 @@ def address(log: Path, server: subprocess.Popen, seconds: float = 60) -> str:
     raise AssertionError(f"make lab printed no address:\n{log.read_text()[-3000:]}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """The address of a running `make lab`: no display, a home of its own, this environment (never reinstalled)."""
     log = tmp_path_factory.mktemp("lab") / "log"
     environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
     environment |= {"HOME": str(tmp_path_factory.mktemp("home")), "CI": "true"}
+    # Two that start at once would both take 8888 for free.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        environment |= {"JUPYTER_PORT": str(free.getsockname()[1]), "JUPYTER_PORT_RETRIES": "0"}
     stamp = f"{sys.prefix}/.lock-installed"
     with log.open("wb") as out:
         server = subprocess.Popen(
