@@ -7,6 +7,7 @@ the sink through `emit`. Without a listener `emit` costs one lookup. Nothing her
 import contextlib
 import contextvars
 import dataclasses
+import json
 import time
 import typing
 from collections.abc import Callable, Iterator
@@ -182,6 +183,11 @@ def from_dict(data: dict) -> Event:
 def _required(kind: type) -> list[str]:
     none = dataclasses.MISSING
     return [f.name for f in dataclasses.fields(kind) if f.default is none and f.default_factory is none]
+
+
+def args_text(args: dict) -> str:
+    """A call's arguments as one would write them: key="value", key=2; what JSON does not know as text."""
+    return ", ".join(f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in args.items())
 
 
 Sink = Callable[[Event], None]

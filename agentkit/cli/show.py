@@ -3,7 +3,6 @@
 On a terminal the answer's tokens appear as they come; into a pipe or a file goes the finished answer alone.
 """
 
-import json
 import re
 import sys
 
@@ -74,8 +73,7 @@ class Transcript:
         if event.invalid:
             self._say(f"✗ malformed call of {event.name}: {shortened(event.invalid)}", "red")
             return
-        args = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in event.args.items())
-        self._say(f"→ {event.name}({shortened(args)})", "cyan")
+        self._say(f"→ {event.name}({shortened(events.args_text(event.args))})", "cyan")
         self.busy("working")
 
     def _ended(self, event: events.RunEnded) -> None:

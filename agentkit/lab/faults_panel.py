@@ -7,8 +7,8 @@ import ipywidgets as widgets
 
 from agentkit.events import Event, FaultInjected, GuardVerdict, RunEnded, RunStarted, ToolCalled, ToolReturned
 from agentkit.lab.faults import KINDS, Fault
-from agentkit.lab.live import LiveRows
-from agentkit.lab.rows import Rows, Still
+from agentkit.lab.rows import Rows
+from agentkit.lab.story_panel import StoryPanel
 
 NAMES = {
     "a tool raises": "raises",
@@ -51,11 +51,11 @@ class FaultStory:
                 self.rows.foot(f"ended: {reason}")
 
 
-class FaultsPanel(widgets.VBox):
+class FaultsPanel(StoryPanel):
     """Made by `Workbench.faults_panel`; sets the workbench's `fault`. The switch is off at first."""
 
     def __init__(self, bench: Any):
-        self.bench, self.story = bench, FaultStory()
+        super().__init__(bench, FaultStory(), "What became of the fault")
         self.kind = widgets.Dropdown(options=NAMES, description="fault", **_sized(270))
         self.tool = widgets.Dropdown(options=self._tools(), description="tool", **_sized(210))
         self.seconds = widgets.BoundedFloatText(30, min=0.1, max=3600, description="seconds", **_sized(140))
@@ -63,13 +63,12 @@ class FaultsPanel(widgets.VBox):
         self.times = widgets.Dropdown(options=TIMES, description="acts", **_sized(150))
         self.switch = widgets.Checkbox(False, description="inject into the next run", indent=False)
         self.line = widgets.HTML()
-        self.live = LiveRows(self.story.rows, "What became of the fault", bench.stage.lock)
         for widget in (self.kind, self.tool, self.seconds, self.tokens, self.times, self.switch):
             widget.observe(self._chosen, "value")
         bench.settings.observe(self._tools_changed, "tools")
         fields = widgets.HBox([self.kind, self.tool, self.seconds, self.tokens, self.times])
         fields.layout.flex_flow = "row wrap"
-        super().__init__([fields, self.switch, self.line, self.live])
+        self.children = [fields, self.switch, self.line, self.live]
         self._dress()
 
     @property
@@ -79,26 +78,10 @@ class FaultsPanel(widgets.VBox):
             self.kind.value, self.tool.value or None, self.seconds.value, self.tokens.value, self.times.value or None
         )
 
-    def take(self, event: Event) -> None:
-        """Follow one event of the run."""
-        self.story.take(event)
-
     def begin(self, graph: dict | None) -> None:
         """Another run: a fault that a cell has set is the one shown."""
         self.story.rows.clear()
         self._dress()
-
-    def flush(self) -> None:
-        """Draw what changed."""
-        self.live.flush()
-
-    def text(self) -> str:
-        """What became of the fault, as plain text."""
-        return self.live.text()
-
-    def still(self) -> Still:
-        """What became of the fault, as a still picture."""
-        return self.live.still()
 
     def _tools(self) -> dict[str, str]:
         return {"every tool": ""} | {name: name for name in self.bench.settings.tools}

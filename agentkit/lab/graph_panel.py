@@ -2,48 +2,38 @@
 
 import html
 import threading
-from pathlib import Path
 from typing import Any
 
-import anywidget
 import ipywidgets as widgets
-import traitlets
 
 from agentkit.events import Event
 from agentkit.lab.graph_picture import svg
 from agentkit.lab.graph_shape import shape_of
 from agentkit.lab.graph_story import GraphStory
-from agentkit.lab.live import LiveRows
+from agentkit.lab.live import FRONT, Live, LiveRows, script
 from agentkit.lab.rows import Still
 
-FRONT = Path(__file__).parent / "front"
 
-
-class LiveGraph(anywidget.AnyWidget):
+class LiveGraph(Live):
     """Draws a story's graph. The SVG is sent once a graph; then only nodes whose state changed, and edges newly taken.
 
-    Messages are numbered like those of LiveRows; `front/graph.js` is the other half.
+    `front/graph.js` is the other half.
     """
 
-    _esm = FRONT / "graph.js"
+    _esm = script("graph.js")
     _css = FRONT / "graph.css"
-    label = traitlets.Unicode("The agent's graph").tag(sync=True)  # what a screen reader says it is
 
     def __init__(self, story: GraphStory, lock: Any):
-        self.story, self.lock = story, lock
-        self._number = 0
+        self.story = story
         self._shape: dict | None = None  # what was drawn last
         self._states: dict[str, tuple[str, int]] = {}
         self._taken: set[int] = set()
-        super().__init__()
-        self.on_msg(self._asked)
+        super().__init__("The agent's graph", lock)
 
-    def flush(self) -> None:
-        """Send what changed since the last time, if anything did."""
-        with self.lock:
-            self._draw(False)
+    def _whole(self) -> list[list]:
+        return self._changes(all=True)
 
-    def _draw(self, all: bool) -> None:
+    def _changes(self, all: bool = False) -> list[list]:
         story, ops = self.story, []
         if all or story.shape is not self._shape:
             ops.append(["svg", svg(story.shape) if story.shape else ""])
@@ -54,17 +44,7 @@ class LiveGraph(anywidget.AnyWidget):
         ops += [["node", node, *state] for node, state in changed.items()]
         ops += [["edge", number] for number in sorted(story.taken - self._taken)]
         self._shape, self._states, self._taken = story.shape, dict(story.states), set(story.taken)
-        if ops:
-            self._number += 1
-            self.send({"n": self._number, "ops": ops} | ({"all": True} if all else {}))
-
-    def _asked(self, _: object, content: object, buffers: object) -> None:
-        if isinstance(content, dict) and content.get("want") == "all":
-            with self.lock:
-                self._draw(True)
-
-    def __repr__(self) -> str:
-        return f"LiveGraph({self.label!r})"
+        return ops
 
 
 class GraphPanel(widgets.VBox):

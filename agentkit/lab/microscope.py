@@ -8,18 +8,17 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 import anywidget
 import ipywidgets as widgets
 import traitlets
 
 from agentkit.lab.dissect import SHOWN, Dissection, at_random, by_size, by_token, disagreement, dissect
+from agentkit.lab.live import FRONT
 from agentkit.lab.raw_texts import RAW_TEXTS
 from agentkit.models.call_forms import FORMS
 from agentkit.models.errors import BadField
 
-FRONT = Path(__file__).parent / "front"
 OWN = "your own text"
 COLOURS = {"thought": "#7a7a7a", "was a thought": "#7a7a7a", "text": "#2f6f4f", "call": "#8a5a00", "refused": "#b3261e",
            "tag": "#9aa0a6", "held": "#6b4e9b"}

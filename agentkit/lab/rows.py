@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agentkit.events import args_text
+
 # Kind of a row: its colour in a still picture. The front end has its own, for a light and a dark page.
 COLOURS = {
     "human": "#3b6ea5",
@@ -38,7 +40,7 @@ class Rows:
 
     `drain()` gives the changes since the last time as short lists, which `front/rows.js` follows:
     ["clear"], ["add", key, before, kind, who, text, note], ["text", key, more], ["set", key, kind, who, text, note],
-    ["drop", key], ["foot", text]. `before` is the key of the row that the new one stands in front of, or -1.
+    ["foot", text]. `before` is the key of the row that the new one stands in front of, or -1.
     """
 
     def __init__(self, empty: str = ""):
@@ -79,12 +81,6 @@ class Rows:
         for name, value in changes.items():
             setattr(row, name, value)
         self._ops.append(["set", key, row.kind, row.who, row.text, row.note])
-
-    def drop(self, key: int) -> None:
-        """Take a row away."""
-        del self._rows[key]
-        self._order.remove(key)
-        self._ops.append(["drop", key])
 
     def foot(self, text: str) -> None:
         """What stands below the rows."""
@@ -143,7 +139,7 @@ def as_text(rows: Iterable[Row]) -> str:
 
 def call_text(name: str, args: dict) -> str:
     """A call as one would write it: name(key="value")."""
-    return f"{name}({', '.join(f'{key}={as_json(value)}' for key, value in args.items())})"
+    return f"{name}({args_text(args)})"
 
 
 def as_json(value: object) -> str:

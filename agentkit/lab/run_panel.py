@@ -7,23 +7,21 @@ import ipywidgets as widgets
 import psutil
 import traitlets
 
-from agentkit.events import Event
-from agentkit.lab.live import LiveRows
 from agentkit.lab.profile_form import ProfileForm
-from agentkit.lab.rows import Still
 from agentkit.lab.run_story import RunStory
+from agentkit.lab.story_panel import StoryPanel
 
 _SLOW = 0.5  # seconds between two looks at speed and memory
 
 
-class RunPanel(widgets.VBox):
+class RunPanel(StoryPanel):
     """Made by `Workbench.run_panel`. Its widgets are linked to the workbench's settings; its view is `live`.
 
     A click only begins a run or asks it to stop; everything else happens in the run's own thread.
     """
 
     def __init__(self, bench):
-        self.bench, self.story = bench, RunStory()
+        super().__init__(bench, RunStory(), "The run")
         settings = bench.settings
         small = widgets.Layout(width="110px")
         self.prompt = widgets.Textarea(placeholder="Ask something", layout=widgets.Layout(width="auto"), rows=2)
@@ -39,33 +37,24 @@ class RunPanel(widgets.VBox):
             toggle.observe(self._toggled, "value")
         settings.observe(self._show_tools, "tools")
         self.form = ProfileForm(settings)
-        self.live = LiveRows(self.story.rows, "The run", bench.stage.lock)
         self._looked, self._slow_words = 0.0, []
         self.run_button.on_click(lambda _: bench.start())
         self.stop_button.on_click(lambda _: bench.stop())
         line = widgets.Layout(flex_flow="row wrap", align_items="center")
         head = widgets.HBox([self.run_button, self.stop_button, self.model, self.loop], layout=line)
         tools = [widgets.HBox([widgets.Label("tools"), *self.tools.values()], layout=line)] if self.tools else []
-        super().__init__([self.prompt, head, *tools, self.form.often, self.form.rest, self.live])
-
-    def take(self, event: Event) -> None:
-        """Follow one event of the run."""
-        self.story.take(event)
+        self.children = [self.prompt, head, *tools, self.form.often, self.form.rest, self.live]
 
     def flush(self) -> None:
         """Draw what changed."""
         busy = self.bench.busy
         self.run_button.disabled, self.stop_button.disabled = busy, not busy
         self.live.status(self.story.share() if busy else None, " · ".join(filter(None, self._words())))
-        self.live.flush()
+        super().flush()
 
     def text(self) -> str:
         """What the panel shows of the run, as plain text; before the first run, and where it could not begin, why."""
-        return self.bench.problem or self.live.text()
-
-    def still(self) -> Still:
-        """The run as a still picture."""
-        return self.live.still()
+        return self.bench.problem or super().text()
 
     def _words(self) -> list[str]:
         bench = self.bench

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables.config import var_child_runnable_config
 
-from agentkit.events import GuardVerdict, emit
+from agentkit.events import GuardVerdict, args_text, emit
 from agentkit.loops.result import Usage
 from agentkit.loops.stop import TurnEnded
 from agentkit.models.errors import BadField
@@ -204,5 +204,5 @@ def _report_alternating(call: dict, prints: Iterator[str]) -> None:
 
 
 def _shown(call: dict) -> str:
-    args = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in call["args"].items())
+    args = args_text(call["args"])
     return f"{call['name']}({args if len(args) <= 200 else args[:199] + '…'})"

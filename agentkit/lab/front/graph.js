@@ -1,5 +1,5 @@
 // Draws what agentkit.lab.graph_panel.LiveGraph sends: an SVG once, then the state of single nodes and edges.
-// The state is kept once for the model and drawn by each of its views. A page that missed a message asks for all.
+// The state is kept once for the model and drawn by each of its views.
 export default () => {
   const state = { n: 0, svg: "", nodes: new Map(), edges: new Set() };
   const views = new Set();
@@ -38,22 +38,12 @@ export default () => {
     }
   }
 
-  function take(model, message) {
-    if (!message.all && message.n !== state.n + 1) {
-      if (message.n > state.n) model.send({ want: "all" });
-      return;
-    }
-    state.n = message.n;
-    for (const [name, ...values] of message.ops) steps[name](...values);
+  function follow(ops) {
+    for (const [name, ...values] of ops) steps[name](...values);
   }
 
   return {
-    initialize({ model }) {
-      const listen = (message) => take(model, message);
-      model.on("msg:custom", listen);
-      model.send({ want: "all" });
-      return () => model.off("msg:custom", listen);
-    },
+    initialize: listening(state, follow),
     render({ model, el }) {
       const view = document.createElement("div");
       view.className = "agentkit-graph";

@@ -1,5 +1,4 @@
 // Draws the rows of agentkit.lab.rows.Rows. The state is kept once for the model and drawn by each of its views.
-// Messages are numbered: a page that missed one (it was opened later, or reloaded) asks for everything.
 export default () => {
   const state = { n: 0, rows: [], foot: "", stat: [null, ""] };
   const views = new Set();
@@ -23,11 +22,6 @@ export default () => {
       const place = at(key);
       state.rows[place] = { key, kind, who, text, note };
       for (const view of views) view.list.children[place].replaceWith(draw(state.rows[place]));
-    },
-    drop(key) {
-      const place = at(key);
-      state.rows.splice(place, 1);
-      for (const view of views) view.list.children[place].remove();
     },
     foot(text) { state.foot = text; },
     stat(share, words) { state.stat = [share, words]; },
@@ -59,26 +53,16 @@ export default () => {
     view.foot.textContent = state.foot;
   }
 
-  function take(model, message) {
-    if (!message.all && message.n !== state.n + 1) {
-      if (message.n > state.n) model.send({ want: "all" });
-      return;
-    }
+  function follow(ops) {
     // Follow the end, unless the reader has scrolled up.
     const follows = [...views].filter((view) => view.list.scrollHeight - view.list.scrollTop - view.list.clientHeight < 30);
-    state.n = message.n;
-    for (const [name, ...values] of message.ops) steps[name](...values);
+    for (const [name, ...values] of ops) steps[name](...values);
     for (const view of views) dress(view);
     for (const view of follows) view.list.scrollTop = view.list.scrollHeight;
   }
 
   return {
-    initialize({ model }) {
-      const listen = (message) => take(model, message);
-      model.on("msg:custom", listen);
-      model.send({ want: "all" });
-      return () => model.off("msg:custom", listen);
-    },
+    initialize: listening(state, follow),
     render({ model, el }) {
       const view = {
         head: element("div", "agentkit-head", model.get("label")),
