@@ -10,8 +10,8 @@ import sys
 c = get_config()  # noqa: F821  (Jupyter puts it here)
 
 c.ServerApp.ip = "127.0.0.1"
-c.ServerApp.port = 8888
-c.ServerApp.port_retries = 100  # the next free port if 8888 is taken
+c.ServerApp.port = int(os.environ.get("JUPYTER_PORT", "8888"))  # set here, the variable would else not count
+c.ServerApp.port_retries = 100  # the next free port if this one is taken
 c.ServerApp.allow_root = os.geteuid() == 0
 screen = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
 c.ServerApp.open_browser = bool(screen) and os.environ.get("CI") != "true"

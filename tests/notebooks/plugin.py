@@ -1,4 +1,4 @@
-"""What nbval lacks, as a pytest plugin (`-p tests.notebooks.plugin`): kernels without a network, patience, and an end.
+"""What nbval lacks, as a pytest plugin (`-p tests.notebooks.plugin`): kernels without a network, patience, a second try, and an end.
 
 After a cell that raised, or was not over in time, the rest of its notebook is skipped: what follows from the first
 failure would only hide it. A cell whose output differs stops nothing.
@@ -9,6 +9,7 @@ kernels on two busy cores that is short, and a cell that is too slow is found by
 
 from pathlib import Path
 
+import nbval.kernel
 import pytest
 from nbval.plugin import IPyNbCell, NbCellError, nocolors
 
@@ -17,6 +18,18 @@ OUTPUT_SECONDS = 30
 OFFLINE = f"exec({Path(__file__).with_name('offline.py').read_text(encoding='utf-8')!r}, {{}})"
 _guarded = pytest.StashKey[bool]()
 _ended = pytest.StashKey[str]()
+
+
+def _start(*args, start=nbval.kernel.start_new_kernel, **options):
+    # Jupyter looks for free ports and lets them go before the kernel takes them: where much starts at once, another
+    # program may be quicker, and the kernel dies at birth.
+    try:
+        return start(*args, **options)
+    except RuntimeError:
+        return start(*args, **options)
+
+
+nbval.kernel.start_new_kernel = _start
 
 
 def pytest_itemcollected(item):

@@ -92,7 +92,7 @@ def test_fault_turns_the_run_red(faulty, fault):
 
 
 def test_the_neighbours_of_a_fault_are_judged_by_themselves(faulty):
-    assert faulty.cells["untouched"] == PASSED
+    assert faulty.cells["untouched"] == PASSED, faulty.text
 
 
 def test_untouched_copy_is_green(small, judged):
